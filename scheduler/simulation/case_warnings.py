@@ -7,7 +7,8 @@ from typing import Final
 from scheduler.cluster import ListedCluster
 from scheduler.simulation.manifests import group_rules
 from scheduler.simulation.manifests.documents import Document
-from scheduler.simulation.manifests.fields import mapping, metadata, spec, subject, text
+from scheduler.simulation.manifests.fields import metadata, spec, subject, text
+from scheduler.simulation.workloads.pod_templates import has_ended
 from solver.domain import HOSTNAME, Pod, PodId, wording
 
 _SHOWN: Final = 6
@@ -69,7 +70,7 @@ def bound_pods(documents: Iterable[Document], cluster: ListedCluster) -> Iterato
     """Warn about pods with spec.nodeName: no scheduler handles them, so their claims are never allocated."""
     for document in documents:
         node, found = text(spec(document.body).get("nodeName")), metadata(document.body)
-        if not node or mapping(document.body.get("status")).get("phase") in {"Succeeded", "Failed"}:
+        if not node or has_ended(document.body):
             continue
         pod = cluster.pod(PodId(text(found.get("namespace")), text(found.get("name"))))
         for claim_id in pod.claim_ids if pod is not None else ():

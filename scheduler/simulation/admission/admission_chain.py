@@ -13,23 +13,21 @@ from scheduler.simulation import defaults
 from scheduler.simulation.admission import limit_ranges, runtime_classes
 from scheduler.simulation.manifests import decoding
 from scheduler.simulation.manifests.documents import LIVE, Document
-from scheduler.simulation.manifests.fields import Body, FieldError, entries, mapping, metadata, spec, text
+from scheduler.simulation.manifests.fields import Body, FieldError, entries, metadata, spec, text
+from scheduler.simulation.workloads.pod_templates import has_ended
 
 _NOT_READY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _SECONDS: Final = 300
 _POLICY: Final = "preemptionPolicy"
 _LOWER: Final = "PreemptLowerPriority"
 _NO_CLASS: Final = "counts here, and the API server refuses it without a class that has it: write priorityClassName"
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 RUNTIME_CLASSES: Final = "runtimeclasses"
 PRIORITY_CLASSES: Final = "priorityclasses"
 
 
 def exists(pod: Body) -> bool:
     """Whether a pod in a manifest has been admitted before: it runs, has ended, or comes from a cluster."""
-    found = metadata(pod)
-    phase = mapping(pod.get("status")).get("phase")
-    return bool(spec(pod).get("nodeName") or found.get("creationTimestamp") or phase in _ENDED)
+    return bool(spec(pod).get("nodeName") or metadata(pod).get("creationTimestamp") or has_ended(pod))
 
 
 @dataclass

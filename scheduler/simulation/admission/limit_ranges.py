@@ -5,11 +5,12 @@ Of a container's item, `default` comes from `max`, and `defaultRequest` from `de
 written (SetDefaults_LimitRangeItem).
 """
 
-from collections.abc import Iterable, Iterator
+import operator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from scheduler.kube.decode.pod_requests import Amounts
-from scheduler.simulation.admission.pod_totals import containers, read_amounts, summed
+from scheduler.simulation.admission.pod_totals import Which, containers, read_amounts, summed
 from scheduler.simulation.manifests.fields import Body, FieldError, entries, mapping, metadata, spec, text
 from solver.domain.quantity import plain
 
@@ -68,30 +69,24 @@ def _errors(limit_ranges: Iterable[Body], bounded: dict[str, list[Bounded]]) -> 
         name = f"LimitRange {metadata(limit_range).get('name')}"
         for _, item in entries(spec(limit_range).get("limits")):
             for each in bounded.get(text(item.get("type")), ()):
-                yield from _below_min(each, mapping(item.get("min")), name)
-                yield from _above_max(each, mapping(item.get("max")), name)
+                least, most = mapping(item.get("min")), mapping(item.get("max"))
+                yield from _out_of_bounds(each, least, "requests", f"{name} wants at least", operator.lt)
+                yield from _out_of_bounds(each, most, "limits", f"{name} allows at most", operator.gt)
                 yield from _above_ratio(each, mapping(item.get("maxLimitRequestRatio")), name)
 
 
-def _below_min(each: Bounded, least: Body, name: str) -> Iterator[FieldError]:
-    for resource, bound in read_amounts(least).items():
-        wanted = f"{name} wants at least {least[resource]} for {each.what}"
-        if resource not in each.requests:
-            yield FieldError(f"{each.at}.requests[{resource}]", f"missing: {wanted}")
-        for which, found in (("requests", each.requests), ("limits", each.limits)):
-            if found.get(resource, bound) < bound:
-                message = f"{_amount(found[resource], least[resource])}: {wanted}"
-                yield FieldError(f"{each.at}.{which}[{resource}]", message)
-
-
-def _above_max(each: Bounded, most: Body, name: str) -> Iterator[FieldError]:
-    for resource, bound in read_amounts(most).items():
-        wanted = f"{name} allows at most {most[resource]} for {each.what}"
-        if resource not in each.limits:
-            yield FieldError(f"{each.at}.limits[{resource}]", f"missing: {wanted}")
-        for which, found in (("requests", each.requests), ("limits", each.limits)):
-            if found.get(resource, 0) > bound:
-                message = f"{_amount(found[resource], most[resource])}: {wanted}"
+def _out_of_bounds(
+    each: Bounded, bounds: Body, named: Which, wanted: str, is_broken: Callable[[int, int], bool]
+) -> Iterator[FieldError]:
+    """Return the amounts that break a bound, and those that must be named because of one."""
+    amounts = {"requests": each.requests, "limits": each.limits}
+    for resource, bound in read_amounts(bounds).items():
+        instead = f"{wanted} {bounds[resource]} for {each.what}"
+        if resource not in amounts[named]:
+            yield FieldError(f"{each.at}.{named}[{resource}]", f"missing: {instead}")
+        for which, found in amounts.items():
+            if resource in found and is_broken(found[resource], bound):
+                message = f"{_amount(found[resource], bounds[resource])}: {instead}"
                 yield FieldError(f"{each.at}.{which}[{resource}]", message)
 
 

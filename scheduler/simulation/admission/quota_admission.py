@@ -15,6 +15,7 @@ from scheduler.simulation.admission.pod_totals import containers, summed
 from scheduler.simulation.manifests.decoding import claim_of, decoded
 from scheduler.simulation.manifests.documents import Document
 from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, text
+from scheduler.simulation.workloads.pod_templates import has_ended
 from solver.domain import Claim, DeviceClass, Pod, PodId
 from solver.domain.quantity import NANO, format_nano, unit_of
 
@@ -26,12 +27,11 @@ _EXPLICIT: Final = {
 """Resources that each container must name where a quota limits them: requests or limits, and of what."""
 _PODS: Final = ("pods", "count/pods")
 _OF_VOLUME_CLAIMS: Final = ("requests.storage", "persistentvolumeclaims", "count/persistentvolumeclaims")
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 def pod_usage(pod: Body) -> Usage:
     """Return what a pod uses (podComputeUsageHelper); one that has ended is only counted as an object."""
-    if mapping(pod.get("status")).get("phase") in _ENDED:
+    if has_ended(pod):
         return {"count/pods": NANO}
     usage = dict.fromkeys(_PODS, NANO)
     for name, nano in summed(pod, "requests", with_overhead=True).items():

@@ -23,26 +23,20 @@ def of_pod(pod: Body) -> Iterator[FieldError]:
     resources = mapping(pod.get("resources"))
     yield from _of(resources, _of_pod_name)
     limits = _read(mapping(resources.get("limits")))
+    containers = [mapping(container.get("resources")) for _, container in entries(pod.get("containers"))]
+    own = [tuple(_read(mapping(each.get(kind))) for kind in ("requests", "limits")) for each in containers]
     for name, amount in _read(mapping(resources.get("requests"))).items():
-        asked = sum(_asked(container, name) for _, container in entries(pod.get("containers")))
-        if asked > amount.nano:
+        # a container's limit counts where it requests nothing
+        asked = (requests.get(name, most.get(name)) for requests, most in own)
+        if sum(each.nano for each in asked if each is not None) > amount.nano:
             yield FieldError(
                 f"requests[{name}]", f"is {amount}, less than its containers request: write at least as much"
             )
-    for _, container in entries(pod.get("containers")):
-        own = _read(mapping(mapping(container.get("resources")).get("limits")))
-        above = [name for name, limit in limits.items() if name in own and own[name].nano > limit.nano]
+    for _, most in own:
+        above = [name for name, limit in limits.items() if name in most and most[name].nano > limit.nano]
         yield from (
             FieldError(f"limits[{name}]", "is below the limit of a container: write at least as much") for name in above
         )
-
-
-def _asked(container: Body, name: str) -> int:
-    """Return the nano-units that a container requests; its limit counts where it requests nothing."""
-    resources = mapping(container.get("resources"))
-    requests, limits = (_read(mapping(resources.get(kind))) for kind in ("requests", "limits"))
-    found = requests.get(name, limits.get(name))
-    return found.nano if found is not None else 0
 
 
 def _of_name(name: str) -> str:

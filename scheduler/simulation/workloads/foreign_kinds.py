@@ -15,8 +15,9 @@ from typing import Any, Final, NamedTuple
 from scheduler.simulation.manifests import api_validation, decoding
 from scheduler.simulation.manifests.documents import Document
 from scheduler.simulation.manifests.fields import Body, FieldError, entries, mapping, metadata, spec, text
+from scheduler.simulation.workloads import job_controller
 from scheduler.simulation.workloads.exclusive_topology import add_terms
-from scheduler.simulation.workloads.pod_templates import namespace_of, number, pod_of, reference
+from scheduler.simulation.workloads.pod_templates import is_over, namespace_of, number, pod_of, reference
 from scheduler.simulation.workloads.volume_controllers import add_template_volumes, claim_of_template
 
 
@@ -54,17 +55,13 @@ def notes(body: Body) -> Iterator[str]:
 def made(document: Document) -> tuple[list[Document], FieldError | None]:
     """Return what the controller of an object makes, or why it is not written down."""
     body = document.body
-    if any(each.get("type") in _FINISHED and each.get("status") == "True" for each in _conditions(body)):
+    if is_over(body, _FINISHED):
         return [], None
     found = MAKERS[decoding.of(body)].made(body)
     if found.pod_count > api_validation.MOST_PODS:
         return [], FieldError("spec", f"makes {found.pod_count} pods: write at most {api_validation.MOST_PODS}")
     pods = enumerate(found.bodies(), start=1)
     return [Document(f"{document.source}, {text(each['kind']).lower()} {index}", each) for index, each in pods], None
-
-
-def _conditions(body: Body) -> Iterator[Body]:
-    yield from (each for _, each in entries(mapping(body.get("status")).get("conditions")))
 
 
 def _at(body: Body, path: tuple[str, ...]) -> Any:
@@ -79,13 +76,8 @@ def _at(body: Body, path: tuple[str, ...]) -> Any:
 
 def _job_set(body: Body) -> _Made:
     jobs = [each for _, each in entries(spec(body).get("replicatedJobs"))]
-    sizes = [_parallelism(mapping(each.get("template"))) * number(each.get("replicas")) for each in jobs]
+    sizes = [job_controller.count(mapping(each.get("template"))) * number(each.get("replicas")) for each in jobs]
     return _Made(sum(sizes), lambda: _jobs(body, jobs))
-
-
-def _parallelism(template: Body) -> int:
-    terms = spec(template)
-    return min(number(terms.get("parallelism")), number(terms.get("completions"), 2**31))
 
 
 def _jobs(body: Body, replicated: list[Body]) -> Iterator[Body]:

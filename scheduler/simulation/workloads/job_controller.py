@@ -8,12 +8,14 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, text
+from scheduler.simulation.manifests.fields import Body, mapping, metadata, spec, text
 from scheduler.simulation.workloads.pod_templates import (
     NameOf,
     has_ended,
+    is_over,
     namespace_of,
     number,
+    owner_of,
     phase_of,
     pod_of,
     reference,
@@ -77,7 +79,7 @@ def pods(job: Body, own: Sequence[Body], name_of: NameOf) -> Iterator[Body]:
 
     With spec.completionMode Indexed each pod has an index, as a label, an annotation and in its hostname.
     """
-    if _is_finished(job):
+    if is_over(job, _FINISHED):
         return
     terms, status, title = spec(job), mapping(job.get("status")), text(metadata(job).get("name"))
     active = [pod for pod in own if not has_ended(pod)]
@@ -124,13 +126,6 @@ def _range(words: str) -> range:
     return range(int(first), int(last or first) + 1) if first.isdecimal() and (last or first).isdecimal() else range(0)
 
 
-def _is_finished(job: Body) -> bool:
-    return any(
-        each.get("type") in _FINISHED and each.get("status") == "True"
-        for _, each in entries(mapping(job.get("status")).get("conditions"))
-    )
-
-
 def group_of_job(job: Body) -> Body | None:
     """
     Create the PodGroup of a Job by its spec.scheduling; None without that field.
@@ -140,8 +135,7 @@ def group_of_job(job: Body) -> Body | None:
     """
     terms, found = mapping(spec(job).get("scheduling")), metadata(job)
     pod = mapping(mapping(spec(job).get("template")).get("spec"))
-    is_owned = any(owner.get("controller") is True for _, owner in entries(found.get("ownerReferences")))
-    if job.get("kind") != "Job" or not terms or is_owned or "schedulingGroup" in pod:
+    if job.get("kind") != "Job" or not terms or owner_of(job) is not None or "schedulingGroup" in pod:
         return None
     group = {"schedulingPolicy": {"basic": {}}, **copy.deepcopy(terms)}
     if "gang" in group["schedulingPolicy"]:
@@ -152,6 +146,6 @@ def group_of_job(job: Body) -> Body | None:
     return {
         "apiVersion": "scheduling.k8s.io/v1beta1",
         "kind": "PodGroup",
-        "metadata": {"namespace": found.get("namespace") or "default", "name": f"{found.get('name')}-pgt-0"},
+        "metadata": {"namespace": namespace_of(job), "name": f"{found.get('name')}-pgt-0"},
         "spec": group,
     }

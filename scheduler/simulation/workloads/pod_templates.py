@@ -90,6 +90,14 @@ def template_hash(workload: Body) -> str:
     return generated("", words) + generated("", "hash", words)
 
 
+def is_over(body: Body, conditions: Collection[str]) -> bool:
+    """Whether one of some conditions of an object is true: it makes no more pods."""
+    return any(
+        each.get("type") in conditions and each.get("status") == "True"
+        for _, each in entries(mapping(body.get("status")).get("conditions"))
+    )
+
+
 def phase_of(pod: Body) -> str:
     """Return the phase of a pod."""
     return text(mapping(pod.get("status")).get("phase"))

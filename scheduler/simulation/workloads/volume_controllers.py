@@ -15,6 +15,7 @@ import msgspec
 from scheduler.change import Change, Kind
 from scheduler.kube.decode.storage import DEFAULT_CLASS
 from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, text
+from scheduler.simulation.workloads.pod_templates import namespace_of
 from solver import volume_fits
 from solver.domain import PersistentVolume, PersistentVolumeClaim, StorageClass
 
@@ -40,8 +41,7 @@ def add_template_volumes(pod: Body, made: Collection[str]) -> None:
 
 def claim_of_template(pod: Body, name: str, template: Body) -> Body:
     """Create the claim of a StatefulSet's pod from one of the templates."""
-    found = metadata(pod)
-    return _claim(text(found.get("namespace")) or "default", f"{name}-{found.get('name')}", template, [])
+    return _claim(namespace_of(pod), f"{name}-{metadata(pod).get('name')}", template, [])
 
 
 def ephemeral_claims(pod: Body) -> Iterator[Body]:
@@ -52,7 +52,7 @@ def ephemeral_claims(pod: Body) -> Iterator[Body]:
         template = mapping(mapping(volume.get("ephemeral")).get("volumeClaimTemplate"))
         if "ephemeral" in volume:
             name = f"{found.get('name')}-{volume.get('name')}"
-            yield _claim(text(found.get("namespace")) or "default", name, template, [owner])
+            yield _claim(namespace_of(pod), name, template, [owner])
 
 
 def _claim(namespace: str, name: str, template: Body, owners: list[Body]) -> Body:

@@ -7,8 +7,9 @@ What users read about their pods (conditions and events), and operators about sc
     status_writer       writes them, within the `rate_limits`
     pod_groups          the condition of PodGroups about their scheduling
     unreadable_objects  events and metrics about objects that cannot be decoded
-    missing_templates   which ResourceClaimTemplate does not exist
+    awaited_templates   which ResourceClaimTemplate does not exist, and what its claims use
     refused_claims      which ResourceQuota keeps a claim from being created
+    recent_answers      what was read of objects that are not watched, for a few seconds
     attempt_metrics     kube-scheduler's series about attempts and queues
 
 `misspelled_schedulers` reports pods whose schedulerName is nearly one of ours.

@@ -2,8 +2,8 @@
 Says which ResourceQuota keeps a pod's claim from being created.
 
 The claim controller creates claims of templates, and tries again where a quota is used up. Nothing but an event says
-so. Quotas are not watched: where a claim has not appeared for a while, those of its namespace are listed, and the
-template is read. The answer counts for a few seconds, for all pods of the namespace.
+so. Quotas are not watched: where a claim has not appeared for a while, those of its namespace are listed. The answer
+counts for a few seconds, for all pods of the namespace.
 """
 
 import time
@@ -12,64 +12,45 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.change import Kind
 from scheduler.kube import paths
 from scheduler.kube.client import Client
-from scheduler.kube.decode.objects import decode
-from scheduler.kube.errors import DecodeError, KubeError
-from scheduler.resource_quotas import Quota, amounts, claim_usage
+from scheduler.kube.errors import KubeError
+from scheduler.resource_quotas import Quota, amounts
+from scheduler.status.awaited_templates import AwaitedTemplates
+from scheduler.status.recent_answers import RecentAnswers
 from solver import with_refused_claims
-from solver.domain import Claim, Pod, Reason
-
-_KNOWN_SECONDS: Final = 10.0
-_MOST_KNOWN: Final = 1000
+from solver.domain import Pod, Reason
 
 
 class RefusedClaims:
-    """Reads quotas and templates, one at a time."""
+    """Reads the quotas of one namespace after the other, and the templates that it needs for them."""
 
-    def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, client: Client, templates: AwaitedTemplates, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._client: Final = client
-        self._clock: Final = clock
-        self._quotas: Final[dict[str, tuple[tuple[Quota, ...], float]]] = {}
-        """The quotas of a namespace that limit claims, and when they were read."""
+        self._templates: Final = templates
+        self._quotas: Final = RecentAnswers(self._read_quotas, clock)
 
     async def named(self, pod: Pod, reasons: Sequence[Reason]) -> Sequence[Reason]:
         """Name the quotas that refuse the claims of a pod; unchanged where none does, or they may not be listed."""
         templates = dict.fromkeys(
             each.template for each in pod.claims if each.template and each.claim is None and not each.lacks_template
         )
-        quotas = await self._of_namespace(pod.id.namespace) if templates else ()
+        quotas = await self._quotas.of(pod.id.namespace) if templates else ()
         refusals = {}
         for template in templates if quotas else ():
-            refusal = await self._refusal(pod.id.namespace, template, quotas)
-            if refusal:
-                refusals[template] = refusal
+            usage = await self._templates.usage(pod.id.namespace, template)
+            refusals[template] = next((refusal for each in quotas if (refusal := each.refusal(usage))), "")
+        refusals = {template: refusal for template, refusal in refusals.items() if refusal}
         return with_refused_claims(pod, reasons, refusals) if refusals else reasons
 
-    async def _of_namespace(self, namespace: str) -> tuple[Quota, ...]:
-        quotas, at = self._quotas.get(namespace, ((), -_KNOWN_SECONDS))
-        if self._clock() - at < _KNOWN_SECONDS:
-            return quotas
-        if len(self._quotas) >= _MOST_KNOWN:
-            self._quotas.clear()
+    async def _read_quotas(self, namespace: str) -> tuple[Quota, ...]:
         try:
             body = await self._client.request("GET", paths.resource_quotas(namespace))
-            quotas = tuple(_limiting(msgspec.json.decode(body)))
+            return tuple(_limiting(msgspec.json.decode(body)))
         except (KubeError, msgspec.MsgspecError):
-            quotas = ()
-        self._quotas[namespace] = quotas, self._clock()
-        return quotas
-
-    async def _refusal(self, namespace: str, name: str, quotas: Sequence[Quota]) -> str:
-        try:
-            body = msgspec.json.decode(await self._client.request("GET", paths.claim_template(namespace, name)))
-            metadata = {"namespace": namespace, "name": name, "uid": name}
-            claim = decode(Kind.CLAIMS, msgspec.json.encode({"metadata": metadata, "spec": body["spec"]["spec"]}))
-        except (KubeError, DecodeError, msgspec.MsgspecError, LookupError, TypeError):
-            return ""
-        usage = claim_usage(claim.requests, {}) if isinstance(claim, Claim) else {}
-        return next((refusal for each in quotas if (refusal := each.refusal(usage))), "")
+            return ()
 
 
 def _limiting(listed: Any) -> Iterator[Quota]:

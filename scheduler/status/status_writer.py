@@ -28,11 +28,11 @@ from scheduler.kube.writer import FencedError, Writer
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
+from scheduler.status.awaited_templates import AwaitedTemplates
 from scheduler.status.conditions import ConditionState, only_waits_for_claims, without_inventory
 from scheduler.status.events import EventFactory
 from scheduler.status.fair_queue import WriteClass
 from scheduler.status.missing_rights import with_missing_rights
-from scheduler.status.missing_templates import MissingTemplates
 from scheduler.status.rate_limits import StatusTokenBucket
 from scheduler.status.refused_claims import RefusedClaims
 from scheduler.status.status_queue import RENEWAL_SECONDS, StatusQueue, StatusWrite
@@ -102,8 +102,8 @@ class StatusWriter:
         self._late: Final[dict[str, _LateReport]] = {}
         """Pods whose claims have not appeared for a while; their templates are read before the report."""
         self._is_late: Final = asyncio.Event()
-        self._missing_templates: Final = MissingTemplates(client, clock)
-        self._refused_claims: Final = RefusedClaims(client, clock)
+        self._templates: Final = AwaitedTemplates(client, clock)
+        self._refused_claims: Final = RefusedClaims(client, self._templates, clock)
         self._since: Final[dict[str, dt.datetime]] = {}
         """When PodScheduled became False, by uid: its reason may change, its lastTransitionTime does not."""
         self._has_work: Final = asyncio.Event()
@@ -223,7 +223,7 @@ class StatusWriter:
     async def _report_claims_missing(self, report: _LateReport) -> None:
         pod, reasons = report.pod, report.reasons
         with Confined(self._metrics, Subsystem.STATUS, pod=str(pod.id)):
-            reasons = await self._missing_templates.named(pod, reasons)
+            reasons = await self._templates.name_missing(pod, reasons)
             reasons = await self._refused_claims.named(pod, reasons)
         if self._late.get(pod.uid) is report:  # else the pod was tried again, or is gone
             del self._late[pod.uid]

@@ -1,6 +1,7 @@
 """A pod whose claim does not appear says which ResourceQuota keeps it from being created."""
 
 import json
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 
 from scheduler.kube.client import Client
 from scheduler.kube.errors import ApiError, KubeError
+from scheduler.status.awaited_templates import AwaitedTemplates
 from scheduler.status.refused_claims import RefusedClaims
 from solver import missing_claims
 from solver.domain import Pod, PodClaim
@@ -49,11 +51,16 @@ def waiting() -> Pod:
     return replace(pod("p"), claims=(PodClaim(entry="devices", template="t"),))
 
 
+def reading(server: Server, clock: Callable[[], float]) -> tuple[AwaitedTemplates, RefusedClaims]:
+    client = cast("Client", server)
+    templates = AwaitedTemplates(client, clock)
+    return templates, RefusedClaims(client, templates, clock)
+
+
 async def message(server: Server) -> str:
     asked = waiting()
-    (found,) = await RefusedClaims(cast("Client", server), lambda: 0.0).named(
-        asked, missing_claims(asked, lambda _: False)
-    )
+    _, refused = reading(server, lambda: 0.0)
+    (found,) = await refused.named(asked, missing_claims(asked, lambda _: False))
     return found.message
 
 
@@ -87,9 +94,20 @@ async def test_a_claim_that_no_quota_keeps_is_awaited(server: Server) -> None:
 
 async def test_quotas_are_read_once_for_many_pods_and_again_after_a_while() -> None:
     server, now = Server(), [0.0]
-    refused = RefusedClaims(cast("Client", server), lambda: now[0])
+    _, refused = reading(server, lambda: now[0])
     for seconds in (0.0, 9.0, 10.0):
         now[0] = seconds
         await refused.named(waiting(), missing_claims(waiting(), lambda _: False))
 
     assert server.read == ["resourcequotas", "resourcequotas"]
+
+
+async def test_a_template_is_read_once_for_many_pods_whether_it_is_missing_or_refused() -> None:
+    server, now = Server(quota()), [0.0]
+    templates, refused = reading(server, lambda: now[0])
+    for seconds in (0.0, 9.0, 10.0):
+        now[0] = seconds
+        late = await templates.name_missing(waiting(), missing_claims(waiting(), lambda _: False))
+        assert [each.message for each in await refused.named(waiting(), late)] == [USED_UP]
+
+    assert server.read == ["t", "resourcequotas", "t", "resourcequotas"]

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from scheduler.kube.client import Client
 from scheduler.kube.errors import ApiError, KubeError, NotFound
-from scheduler.status.missing_templates import MissingTemplates
+from scheduler.status.awaited_templates import AwaitedTemplates
 from solver import missing_claims
 from solver.domain import Pod, PodClaim, Reason, ReasonCode
 from tests.support.builders import pod
@@ -38,8 +38,8 @@ def of_templates(*names: str) -> Pod:
 
 
 async def messages(server: Server, asked: Pod) -> list[str]:
-    templates = MissingTemplates(cast("Client", server), lambda: 0.0)
-    found = await templates.named(asked, missing_claims(asked, lambda _: False))
+    templates = AwaitedTemplates(cast("Client", server), lambda: 0.0)
+    found = await templates.name_missing(asked, missing_claims(asked, lambda _: False))
     return [each.message for each in found]
 
 
@@ -64,10 +64,10 @@ async def test_what_cannot_be_read_is_not_called_missing(error: KubeError) -> No
 
 async def test_a_template_is_read_once_for_many_pods_and_again_after_a_while() -> None:
     server, now = Server(), [0.0]
-    templates = MissingTemplates(cast("Client", server), lambda: now[0])
+    templates = AwaitedTemplates(cast("Client", server), lambda: now[0])
     late = (Reason(code=ReasonCode.CLAIM_MISSING, message="late"),)
     for seconds in (0.0, 9.0, 10.0):
         now[0] = seconds
-        await templates.named(of_templates("gone"), late)
+        await templates.name_missing(of_templates("gone"), late)
 
     assert server.read == ["gone", "gone"]

@@ -69,6 +69,16 @@ class Dovetail(Component):
         """Where health and metrics are served."""
         return f"http://127.0.0.1:{self._port}"
 
+    def get(self, path: str) -> tuple[int, str]:
+        """Ask for health or series; return the status and the text. Raises OSError where nobody answers."""
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=5)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode(errors="replace")
+        finally:
+            connection.close()
+
     def wait_until_ready(self, *, poll_seconds: float = 0.02) -> None:
         """Wait until `/readyz` says yes. Raises ComponentError when it ends first or takes too long."""
         self.wait_until(self._is_ready, READY_SECONDS, poll_seconds=poll_seconds)
@@ -84,14 +94,10 @@ class Dovetail(Component):
         super().stop()
 
     def _is_ready(self) -> bool:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=5)
         try:
-            connection.request("GET", "/readyz")
-            return connection.getresponse().status == http.client.OK
-        except OSError:
+            return self.get("/readyz")[0] == http.client.OK
+        except (OSError, http.client.HTTPException):
             return False
-        finally:
-            connection.close()
 
 
 def _end_with_stdin() -> None:

@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 import yaml
 
@@ -71,7 +70,7 @@ class Keeper:
     def is_ready(self) -> bool:
         """Whether it runs and says that it is ready."""
         try:
-            return self._dovetail.is_running() and _get(self._dovetail.address, "/readyz")[0] == http.client.OK
+            return self._dovetail.is_running() and self._dovetail.get("/readyz")[0] == http.client.OK
         except (OSError, http.client.HTTPException):
             return False
 
@@ -97,7 +96,7 @@ class Keeper:
     def metrics(self) -> str:
         """Read its series; empty where it does not answer."""
         try:
-            return _get(self._dovetail.address, "/metrics")[1]
+            return self._dovetail.get("/metrics")[1]
         except (OSError, http.client.HTTPException):
             return ""
 
@@ -159,15 +158,3 @@ def resident_mib(pid: int) -> int:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) // _PAGES_PER_MIB
     except (OSError, IndexError):
         return 0
-
-
-def _get(address: str, path: str) -> tuple[int, str]:
-    parts = urlsplit(address)
-    assert parts.hostname
-    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=5)
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode(errors="replace")
-    finally:
-        connection.close()

@@ -1,10 +1,8 @@
 """The series of alerts move when the fault is caused on the real API server; `make alerts` tests the rules."""
 
 import os
-import re
 import signal
 import time
-import urllib.request
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +13,7 @@ from e2e.chaos.process_faults import children
 from e2e.controlplane.plane import ControlPlane
 from e2e.dovetail import Dovetail
 from tests.support.controlplane import stopped, wait_until
+from tests.support.series import series
 from tests.support.shell_proxy import Asked, Told, is_allocation, lossy, refusal
 from tests.support.shell_world import Start, World
 
@@ -24,20 +23,8 @@ NO_TIME: Final = 0.0001
 """A budget that every decision breaks."""
 
 
-ACTIVE: Final = 'scheduler_pending_pods{queue="active"}'
+PENDING: Final = "scheduler_pending_pods"
 ATTEMPTS: Final = "scheduler_schedule_attempts_total"
-
-
-def attempts_of(world: World, result: str) -> str:
-    """Name the series of the attempts with a result."""
-    return f'{ATTEMPTS}{{profile="{world.scheduler}",result="{result}"}}'
-
-
-def value(dovetail: Dovetail, series: str) -> float:
-    """Read a series by its beginning, all of its other labels summed."""
-    with urllib.request.urlopen(f"{dovetail.address}/metrics", timeout=5) as answer:  # noqa: S310 - our own process
-        text = answer.read().decode()
-    return sum(map(float, re.findall(rf"^{re.escape(series)}\S* (\S+)$", text, re.MULTILINE)))
 
 
 def test_leader_budget_and_waiting_pods_are_seen(world: World, start: Start, tmp_path: Path) -> None:
@@ -51,16 +38,16 @@ def test_leader_budget_and_waiting_pods_are_seen(world: World, start: Start, tmp
     }
     config.write_text(yaml.safe_dump(document))
     leader = start(world.plane.kubeconfig, f"--config={config}", leader_elect=True)
-    wait_until(lambda: value(leader, "leader_election_master_status") == 1)
+    wait_until(lambda: series(leader, "leader_election_master_status") == 1)
     standby = start(world.plane.kubeconfig, f"--config={config}", leader_elect=True)
-    assert value(standby, "leader_election_master_status") == 0
+    assert series(standby, "leader_election_master_status") == 0
     world.add_nodes(1, devices=1)
     world.template("two", count=2)
     world.pod("too-large", template="two")
-    wait_until(lambda: value(leader, "dovetail_decisions_over_budget_total") > 0)
-    wait_until(lambda: value(leader, "dovetail_oldest_waiting_pod_seconds") > 1)
+    wait_until(lambda: series(leader, "dovetail_decisions_over_budget_total") > 0)
+    wait_until(lambda: series(leader, "dovetail_oldest_waiting_pod_seconds") > 1)
     leader.stop()
-    wait_until(lambda: value(standby, "leader_election_master_status") == 1)
+    wait_until(lambda: series(standby, "leader_election_master_status") == 1)
 
 
 def worker_of(running: Dovetail) -> tuple[int, int]:
@@ -78,10 +65,10 @@ def test_a_worker_that_cannot_be_started_is_seen(world: World, start: Start) -> 
     with stopped(server, may_end=True):
         os.kill(worker, signal.SIGKILL)
         world.pod("p")
-        wait_until(lambda: value(running, "dovetail_fallback_seconds") > 1)
+        wait_until(lambda: series(running, "dovetail_fallback_seconds") > 1)
         assert world.bound() == {}
     wait_until(lambda: "p" in world.bound(), seconds=60)
-    wait_until(lambda: value(running, "dovetail_fallback_seconds") == 0)  # scrapes share a text for a moment
+    wait_until(lambda: series(running, "dovetail_fallback_seconds") == 0)
 
 
 def test_a_leader_that_decides_nothing_is_seen(world: World, start: Start) -> None:
@@ -92,15 +79,15 @@ def test_a_leader_that_decides_nothing_is_seen(world: World, start: Start) -> No
     for name in names:
         world.claim(name)
     world.pod(names[0], claim=names[0])
-    wait_until(lambda: value(running, attempts_of(world, "scheduled")) == 1)
+    wait_until(lambda: series(running, ATTEMPTS, profile=world.scheduler, result="scheduled") == 1)
     with stopped(worker_of(running)[1], may_end=True):
-        attempts, made = value(running, ATTEMPTS), 1
-        while value(running, ACTIVE) == 0 and made < len(names):
+        attempts, made = series(running, ATTEMPTS), 1
+        while series(running, PENDING, queue="active") == 0 and made < len(names):
             world.pod(names[made], claim=names[made])
             made += 1
             time.sleep(0.2)
-        assert value(running, ACTIVE) > 0
-        assert value(running, ATTEMPTS) == attempts
+        assert series(running, PENDING, queue="active") > 0
+        assert series(running, ATTEMPTS) == attempts
     wait_until(lambda: len(world.bound()) == made, seconds=60)
 
 
@@ -110,7 +97,7 @@ def test_conditions_and_events_that_wait_are_seen(world: World, start: Start) ->
     for number in range(80):
         world.pod(f"p{number}", template="two")
     running = start()
-    wait_until(lambda: value(running, "dovetail_waiting_status_writes") > 30)
+    wait_until(lambda: series(running, "dovetail_waiting_status_writes") > 30)
 
 
 def test_attempts_that_fail_are_seen(control_plane: ControlPlane, world: World, start: Start, tmp_path: Path) -> None:
@@ -123,11 +110,11 @@ def test_attempts_that_fail_are_seen(control_plane: ControlPlane, world: World, 
         running = start(proxy.write_kubeconfig(tmp_path / "refusing.kubeconfig"))
         proxy.meet = refuse
         world.pod("p")
-        wait_until(lambda: value(running, attempts_of(world, "error")) > 0, seconds=60)
+        wait_until(lambda: series(running, ATTEMPTS, profile=world.scheduler, result="error") > 0, seconds=60)
 
 
 def test_restarts_are_seen(start: Start) -> None:
     first = start()
-    began = value(first, "process_start_time_seconds")
+    began = series(first, "process_start_time_seconds")
     first.stop()
-    assert value(start(), "process_start_time_seconds") > began > 0
+    assert series(start(), "process_start_time_seconds") > began > 0

@@ -1,6 +1,5 @@
 """What happens between the decision and the binding: the plan is not forced on a cluster that has moved on."""
 
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 
 from e2e.controlplane.plane import ControlPlane
 from tests.support.controlplane import wait_until
+from tests.support.series import series
 from tests.support.shell_proxy import is_allocation, is_binding, lossy, the_first
 from tests.support.shell_world import RESOURCE, Start, World
 
@@ -24,12 +24,6 @@ def once_before(wanted: Callable[[str, str], bool], do: Callable[[], object]) ->
         return path
 
     return before
-
-
-def metrics(address: str) -> str:
-    with urllib.request.urlopen(f"{address}/metrics", timeout=5) as answer:  # noqa: S310 - our own process
-        text: str = answer.read().decode()
-    return text
 
 
 def annotate(world: World, claim: str) -> None:
@@ -132,7 +126,7 @@ def test_nothing_is_taken_from_a_pod_that_another_client_bound_to_another_node(
         running = start(proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig"))
         world.pod("p", claim="c")
 
-        wait_until(lambda: "dovetail_commit_conflicts_total 1.0" in metrics(running.address))
+        wait_until(lambda: series(running, "dovetail_commit_conflicts_total") == 1)
 
     claim = world.get_claim("c")
     assert claim is not None
@@ -162,8 +156,9 @@ def test_when_one_claim_of_a_pod_cannot_be_had_the_other_is_taken_back(
 
         wait_until(lambda: "p" in world.bound())
 
+        wait_until(lambda: series(running, "scheduler_schedule_attempts_total", result="scheduled") == 1)
         # A claim that stayed would have kept the pod from every node, until it was found and given free.
-        assert 'dovetail_unplaced_pods_total{reason="ClaimElsewhere"} 0.0' in metrics(running.address)
+        assert series(running, "dovetail_unplaced_pods_total", reason="ClaimElsewhere") == 0
     assert world.problems() == []
 
 
@@ -198,7 +193,7 @@ def test_ours_yields_when_another_scheduler_takes_the_same_device(
 
         wait_until(lambda: "p" in world.bound())
 
-        assert "dovetail_duplicate_devices_total 1.0" in metrics(running.address)
+        wait_until(lambda: series(running, "dovetail_duplicate_devices_total") == 1)
     assert world.devices("theirs") == taken
     assert world.devices("ours") != taken
     assert "DeviceHeldTwice" in {each["reason"] for each in world.events("p")}

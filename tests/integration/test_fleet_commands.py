@@ -1,8 +1,6 @@
 """`dovetail devices` and `dovetail free` on the real API server: while pods run, and for callers with few rights."""
 
 import json
-import re
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import pytest
 from e2e.dovetail import Dovetail
 from tests.support import manifests as m
 from tests.support.controlplane import wait_until
+from tests.support.series import exposition, total
 from tests.support.shell_world import Start, World
 
 pytestmark = pytest.mark.controlplane
@@ -32,12 +31,11 @@ def of_class(world: World, capsys: Capture) -> Any:
     return row
 
 
-def series(dovetail: Dovetail, world: World) -> dict[str, int]:
-    """The world's devices by state, as the scheduler counts them."""
-    with urllib.request.urlopen(f"{dovetail.address}/metrics") as answer:  # noqa: S310 - our own address
-        text = answer.read().decode()
-    found = re.findall(rf'dovetail_devices{{device_class="{world.driver}",.*state="(\w+)"}} (\S+)', text)
-    return {state: int(float(count)) for state, count in found}
+def by_state(dovetail: Dovetail, world: World) -> list[float]:
+    """The world's devices that are free, held and unusable, as the scheduler counts them."""
+    text = exposition(dovetail)
+    states = ("free", "held", "unusable")
+    return [total(text, "dovetail_devices", device_class=world.driver, state=each) for each in states]
 
 
 def test_holders_of_devices_and_what_is_free(
@@ -66,12 +64,12 @@ def test_holders_of_devices_and_what_is_free(
     assert [row[key] for key in ("total", "held", "free", "unusable")] == [4, 1, 3, 0]
     assert row["largest"]["node"] == 2
 
-    wait_until(lambda: series(dovetail, world) == {"free": 3, "held": 1})
+    wait_until(lambda: by_state(dovetail, world) == [3, 1, 0])
 
     world.plane.request(
         "PATCH", f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}}, content="application/merge-patch+json"
     )
     row = of_class(world, capsys)
     assert [row[key] for key in ("total", "held", "free", "unusable")] == [4, 1, 2, 1]
-    wait_until(lambda: series(dovetail, world) == {"free": 2, "held": 1, "unusable": 1})
+    wait_until(lambda: by_state(dovetail, world) == [2, 1, 1])
     assert world.problems() == []

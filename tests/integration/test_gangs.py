@@ -1,6 +1,5 @@
 """Gangs on the real API server: all of their pods or none, through waiting, losing, crashes and failed bindings."""
 
-import http.client
 import os
 import signal
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from e2e.dovetail import Dovetail, install
 from scheduler.kube.api_versions import pod_group_condition
 from tests.support.controlplane import wait_until
 from tests.support.marks import WITH_POD_GROUPS
+from tests.support.series import series
 from tests.support.shell_proxy import Dam, is_allocation, is_binding, lossy
 from tests.support.shell_world import Json, Start, World
 
@@ -276,7 +276,7 @@ def test_a_gang_whose_binding_fails_in_part_is_reported_and_completed(
         wait_until(lambda: group_condition(world, "g").get("reason") == "SchedulerError")
         assert "partly bound: 2 of 3 required pods are bound" in group_condition(world, "g")["message"]
         assert allocated(world) == 3, "what the missing member holds is held for it"
-        assert series(running, "dovetail_gangs_partly_bound_total") >= 1
+        wait_until(lambda: series(running, "dovetail_gangs_partly_bound_total") >= 1)
         world.delete_pod("g-2")
         wait_until(lambda: group_condition(world, "g").get("reason") == "Unschedulable")
         assert "it waits for members: 2 of 3 exist" in group_condition(world, "g")["message"]
@@ -285,16 +285,6 @@ def test_a_gang_whose_binding_fails_in_part_is_reported_and_completed(
         wait_until(lambda: gangs_bound(world) == {"g": 3}, seconds=60)
         wait_until(lambda: group_condition(world, "g").get("status") == "True")
     assert world.problems() == []
-
-
-def series(running: Dovetail, name: str) -> float:
-    connection = http.client.HTTPConnection(running.address.removeprefix("http://"), timeout=5)
-    try:
-        connection.request("GET", "/metrics")
-        lines = connection.getresponse().read().decode().splitlines()
-    finally:
-        connection.close()
-    return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
 
 
 def reserved(world: World, claim: str) -> list[tuple[str, str]]:

@@ -1,16 +1,15 @@
 """What one user writes stops no other user: objects that the API server admits and decoders cannot read."""
 
-import http.client
 import json
 from collections.abc import Iterator
-from urllib.parse import urlsplit
+from typing import Final
 
 import pytest
 
 from e2e.controlplane.access import RequestError
 from e2e.controlplane.plane import ControlPlane
-from e2e.dovetail import Dovetail
 from tests.support.controlplane import wait_until
+from tests.support.series import series
 from tests.support.shell_world import RESOURCE, Json, Start, World
 
 pytestmark = pytest.mark.controlplane
@@ -74,19 +73,7 @@ def claim_text(world: World, name: str, parameters: str) -> str:
     return json.dumps(body).replace('"HERE"', parameters)
 
 
-def quarantined(dovetail: Dovetail, kind: str) -> float:
-    text = _get(dovetail, "/metrics")
-    (line,) = (each for each in text.splitlines() if each.startswith(f'dovetail_quarantined_objects{{kind="{kind}"}}'))
-    return float(line.rpartition(" ")[2])
-
-
-def _get(dovetail: Dovetail, path: str) -> str:
-    connection = http.client.HTTPConnection(urlsplit(dovetail.address).netloc, timeout=10)
-    try:
-        connection.request("GET", path)
-        return connection.getresponse().read().decode()
-    finally:
-        connection.close()
+QUARANTINED: Final = "dovetail_quarantined_objects"
 
 
 def test_hostile_objects_of_one_user_stop_no_other_user(world: World, start: Start, coscheduling: str) -> None:
@@ -124,14 +111,14 @@ def test_hostile_objects_of_one_user_stop_no_other_user(world: World, start: Sta
     given = world.plane.kubectl("get", "resourceclaim", "deep", f"-n={world.namespace}", parameters)
     assert given.count("[") == DEPTH, "its driver gets what the user wrote"
     assert "spec.minMember" in world.condition("member")["message"]
-    assert quarantined(dovetail, "podgroups.scheduling.x-k8s.io") == 1
-    assert quarantined(dovetail, "resourceclaims") == 0
-    assert "failed" not in _get(dovetail, "/readyz?verbose")
+    wait_until(lambda: series(dovetail, QUARANTINED, kind="podgroups.scheduling.x-k8s.io") == 1)
+    assert series(dovetail, QUARANTINED) == 1
+    assert "failed" not in dovetail.get("/readyz?verbose")[1]
     assert dovetail.is_running()
 
     repaired = {"spec": {"minMember": 1}}
     world.plane.request("PATCH", f"{coscheduling}/g", repaired, content="application/merge-patch+json")
-    wait_until(lambda: quarantined(dovetail, "podgroups.scheduling.x-k8s.io") == 0)
+    wait_until(lambda: series(dovetail, QUARANTINED) == 0)
     wait_until(lambda: "member" in world.bound())
     wait_until(lambda: "number" in world.bound())
 

@@ -1,31 +1,17 @@
 """More pods wait than the budget of memory holds: they are left out, that is said, and all are placed in the end."""
 
-import re
-import urllib.request
 from pathlib import Path
 
 import pytest
 
-from e2e.dovetail import Dovetail
 from tests.support.controlplane import wait_until
+from tests.support.series import series
 from tests.support.shell_world import Start, World
 
 pytestmark = pytest.mark.controlplane
 
 PODS = 150
 """One MiB holds about fifty of one namespace."""
-
-
-def text(dovetail: Dovetail, path: str) -> str:
-    with urllib.request.urlopen(f"{dovetail.address}{path}", timeout=5) as answer:  # noqa: S310 - our own process
-        body: bytes = answer.read()
-    return body.decode()
-
-
-def left_out(dovetail: Dovetail) -> int:
-    found = re.search(r'^dovetail_shed_objects\{resource="pods"\} (\S+)$', text(dovetail, "/metrics"), re.MULTILINE)
-    assert found is not None
-    return int(float(found[1]))
 
 
 def test_what_is_left_out_is_taken_in_when_there_is_room(
@@ -38,10 +24,10 @@ def test_what_is_left_out_is_taken_in_when_there_is_room(
     for number in range(PODS):
         world.pod(f"p-{number:03}")
     dovetail = start(account, f"--config={config}")
-    wait_until(lambda: left_out(dovetail) > 0)
-    assert f"most of them of namespace {world.namespace}" in text(dovetail, "/readyz?verbose")
+    wait_until(lambda: series(dovetail, "dovetail_shed_objects", resource="pods") > 0)
+    assert f"most of them of namespace {world.namespace}" in dovetail.get("/readyz?verbose")[1]
 
     world.add_nodes(2, devices=80)
     wait_until(lambda: len(world.bound()) == PODS, seconds=90)
-    wait_until(lambda: left_out(dovetail) == 0)
+    wait_until(lambda: series(dovetail, "dovetail_shed_objects") == 0)
     assert world.problems() == []

@@ -1,6 +1,5 @@
 """Each component of `deploy/components` on the real API server: what works with it, and what is said without it."""
 
-import http.client
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,11 +78,7 @@ def said(running: Dovetail) -> list[str]:
 
 
 def check(running: Dovetail) -> str:
-    connection = http.client.HTTPConnection(running.address.removeprefix("http://"), timeout=5)
-    connection.request("GET", "/readyz?verbose")
-    lines = connection.getresponse().read().decode().splitlines()
-    connection.close()
-    return next(line for line in lines if "]rights " in line)
+    return next(line for line in running.get("/readyz?verbose")[1].splitlines() if "]rights " in line)
 
 
 def waits(world: World, pod: str, *words: str) -> None:

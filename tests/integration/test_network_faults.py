@@ -1,6 +1,5 @@
 """Faults of the network between Dovetail and the API server: when they end all pods are bound, no device twice."""
 
-import http.client
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from e2e.dovetail import Dovetail
 from scheduler.change import Kind
 from scheduler.kube import paths
 from tests.support.controlplane import stopped, wait_until
+from tests.support.series import series
 from tests.support.shell_proxy import (
     Asked,
     LossyProxy,
@@ -57,7 +57,7 @@ class Scene(NamedTuple):
         """Wait until so many pods are bound, and look whether a device was given twice."""
         wait_until(lambda: len(self.world.bound()) == count, seconds=90)
         assert self.world.problems() == []
-        assert "dovetail_duplicate_devices_total 0.0" in get(self.running, "/metrics")[1]
+        assert series(self.running, "dovetail_duplicate_devices_total") == 0
 
 
 @pytest.fixture
@@ -71,20 +71,9 @@ def scene(control_plane: ControlPlane, world: World, start: Start, tmp_path: Pat
         yield Scene(world, proxy, running)
 
 
-def get(running: Dovetail, path: str) -> tuple[int, str]:
-    """Ask the scheduler for its health or series."""
-    connection = http.client.HTTPConnection(running.address.removeprefix("http://"), timeout=5)
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
-    finally:
-        connection.close()
-
-
 def stale(running: Dovetail) -> set[str]:
     """Name the kinds that readiness calls stale."""
-    status, text = get(running, "/readyz?verbose")
+    status, text = running.get("/readyz?verbose")
     found = {line[3:].split()[0] for line in text.splitlines() if ": stale: nothing heard for " in line}
     assert not found or status == 503
     return found
@@ -106,18 +95,12 @@ def test_while_a_watch_is_stale_nothing_is_written_and_readiness_names_the_kind(
     wait_until(lambda: stale(scene.running) == {"nodes"})
     written = list(scene.proxy.writes)
     scene.world.pod("meanwhile")
-    wait_until(lambda: age(scene.running, "nodes") > 2 * LIMIT_SECONDS)
+    wait_until(lambda: series(scene.running, "dovetail_watch_age_seconds", resource="nodes") > 2 * LIMIT_SECONDS)
     assert scene.proxy.writes == written
     assert scene.world.bound().keys() == {"before"}
     ends.set()
     wait_until(lambda: stale(scene.running) == set())
     scene.wait_until_well(2)
-
-
-def age(running: Dovetail, resource: str) -> float:
-    """Give the age of a watch, as its series has it."""
-    name = f'dovetail_watch_age_seconds{{resource="{resource}"}} '
-    return next(float(line.removeprefix(name)) for line in get(running, "/metrics")[1].splitlines() if name in line)
 
 
 def test_watches_that_end_again_and_again_lose_nothing(scene: Scene) -> None:

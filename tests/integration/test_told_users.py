@@ -3,15 +3,14 @@
 import json
 import re
 import time
-import urllib.request
 from pathlib import Path
 
 import pytest
 
-from e2e.dovetail import Dovetail
 from scheduler.cli import main
 from tests.support.controlplane import wait_until
 from tests.support.people import kubeconfig_of
+from tests.support.series import exposition, series, total
 from tests.support.shell_world import RESOURCE, Json, Start, World
 
 pytestmark = pytest.mark.controlplane
@@ -148,15 +147,6 @@ def test_a_pod_that_was_bound_by_hand_hears_of_the_node_selector(growing: World,
     assert [each["reason"] for each in growing.events("by-us")] == ["Scheduled"]
 
 
-def series(dovetail: Dovetail, name: str, **labels: str) -> float:
-    """Sum up the series of a name that have these labels."""
-    with urllib.request.urlopen(f"{dovetail.address}/metrics") as answer:  # noqa: S310 - our own address
-        lines = answer.read().decode().splitlines()
-    wanted = [f'{label}="{value}"' for label, value in labels.items()]
-    found = [each for each in lines if each.startswith(f"{name}{{") and all(label in each for label in wanted)]
-    return sum(float(each.rpartition(" ")[2]) for each in found)
-
-
 def test_pods_whose_claims_are_late_are_not_counted_as_unschedulable(growing: World, start: Start) -> None:
     growing.add_nodes(1, devices=5)
     dovetail = start()
@@ -168,7 +158,7 @@ def test_pods_whose_claims_are_late_are_not_counted_as_unschedulable(growing: Wo
         growing.pod(f"p{number}")
     wait_until(lambda: len(growing.bound()) == 5)
 
-    assert series(dovetail, attempts, result="scheduled") == 5
+    wait_until(lambda: series(dovetail, attempts, result="scheduled") == 5)
     assert series(dovetail, attempts, result="unschedulable") == 0
     assert series(dovetail, "dovetail_unplaced_pods_total") == 0
 
@@ -228,13 +218,6 @@ def test_a_pod_with_a_misspelled_scheduler_gets_one_event_and_pods_of_other_sche
     assert [each for name in ("other", "default") for each in growing.events(name)] == []
 
 
-def writes(dovetail: Dovetail) -> dict[str, float]:
-    """Read how many writes were made for what."""
-    with urllib.request.urlopen(f"{dovetail.address}/metrics") as answer:  # noqa: S310 - our own address
-        text = answer.read().decode()
-    return {name: float(count) for name, count in re.findall(r'dovetail_writes_total\{purpose="(\w+)"\} (\S+)', text)}
-
-
 def test_what_is_told_stays_a_share_of_the_writes(growing: World, start: Start, account: Path, tmp_path: Path) -> None:
     """Sixty pods wait for two devices, one of which is freed every 0.3 s."""
     growing.add_nodes(1, devices=2)
@@ -256,17 +239,19 @@ def test_what_is_told_stays_a_share_of_the_writes(growing: World, start: Start, 
     wait_until(lambda: sum(bool(growing.condition(f"p{number}")) for number in range(waiting)) == waiting)
     wait_until(lambda: len(growing.bound()) == 2)
     time.sleep(1.0)  # what is on its way is written
-    before, freed = writes(dovetail), 0
+    before, freed = exposition(dovetail), 0
     while freed < 20:
         for name in growing.bound():
             growing.delete_pod(name)
             freed += 1
         time.sleep(0.3)
         wait_until(lambda: len(growing.bound()) == 2)
-    after = writes(dovetail)
+    after = exposition(dovetail)
 
-    placing = after["placing"] - before["placing"]
-    telling = after["status"] - before["status"]
+    placing, telling = (
+        total(after, "dovetail_writes_total", purpose=purpose) - total(before, "dovetail_writes_total", purpose=purpose)
+        for purpose in ("placing", "status")
+    )
     assert placing >= freed * 3
     assert telling - 21 <= placing * 0.4 / 0.6
     assert growing.problems() == []

@@ -1,6 +1,5 @@
 """An API server that lacks what is needed is waited for, with one clear message."""
 
-import http.client
 import json
 import threading
 from pathlib import Path
@@ -114,14 +113,10 @@ def test_a_kind_that_may_not_be_watched_is_named_with_the_refusal(control_plane:
 
 def checks(running: Dovetail) -> dict[str, str]:
     """Lines of `/readyz?verbose` by the name of the check; empty while it is not served."""
-    connection = http.client.HTTPConnection(running.address.removeprefix("http://"), timeout=5)
     try:
-        connection.request("GET", "/readyz?verbose")
-        lines = connection.getresponse().read().decode().splitlines()
+        lines = running.get("/readyz?verbose")[1].splitlines()
     except OSError:
         return {}
-    finally:
-        connection.close()
     return {line[3:].split()[0]: line for line in lines if line.startswith("[")}
 
 

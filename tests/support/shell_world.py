@@ -5,6 +5,7 @@ Every name carries the test's own word, so that tests do not meet although they 
 """
 
 import contextlib
+import http.client
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +47,7 @@ class World:
             name = f"{self.word}-{index}"
             self.nodes.append(name)
             self.node(name)
-            self.plane.request("POST", f"{RESOURCE}/resourceslices", self._slice(name, devices))
+            self._publish(self._slice(name, devices))
 
     def device_class(self) -> None:
         """Create the class that selects all devices of the world."""
@@ -240,6 +241,22 @@ class World:
     def _class(self) -> Json:
         selector = {"cel": {"expression": f'device.driver == "{self.driver}"'}}
         return {"metadata": {"name": self.driver}, "spec": {"selectors": [selector]}}
+
+    def _publish(self, published: Json) -> None:
+        path = f"{RESOURCE}/resourceslices"
+        if "nodeAllocatableResources" in self.device:
+            # The API server's admission looks for the node's features in a cache, which may not have them yet.
+            wait_until(lambda: self._is_admitted(path, published))
+        self.plane.request("POST", path, published)
+
+    def _is_admitted(self, path: str, body: Json) -> bool:
+        try:
+            self.plane.request("POST", f"{path}?dryRun=All", body)
+        except RequestError as error:
+            if error.status != http.client.FORBIDDEN:
+                raise
+            return False
+        return True
 
     def _slice(self, node: str, devices: int) -> Json:
         return {

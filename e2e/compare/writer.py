@@ -44,7 +44,7 @@ _AT_ONCE: Final = 32
 _SILENT_SECONDS: Final = 600.0
 
 
-class _Assignment(NamedTuple):
+class Assignment(NamedTuple):
     """A pod, its claim, and what both get."""
 
     pod: Pod
@@ -73,7 +73,7 @@ class _Devices:
         raise ValueError(f"no group of devices has {count} left: make the fleet larger")
 
 
-def assignments(pods: Iterable[Pod], claims: Iterable[Claim], slices: Iterable[ResourceSlice]) -> Iterator[_Assignment]:
+def assignments(pods: Iterable[Pod], claims: Iterable[Claim], slices: Iterable[ResourceSlice]) -> Iterator[Assignment]:
     """Give each claim of a pod the next free devices. Raises ValueError where there are too few."""
     of_pods = {each.owner_pod_uid: each for each in claims}
     used = [(each, of_pods[each.uid]) for each in pods]
@@ -82,12 +82,17 @@ def assignments(pods: Iterable[Pod], claims: Iterable[Claim], slices: Iterable[R
     for pod, claim in used:
         (request,) = claim.requests
         node, taken = devices.take(request.alternatives[0].count)
-        name = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node,))
         allocation = Allocation(
             results=tuple(DeviceResult(request=request.name, device=each) for each in taken),
-            node_selector=NodeSelector(terms=(NodeSelectorTerm(match_fields=(name,)),)),
+            node_selector=node_selector(node),
         )
-        yield _Assignment(pod, claim, allocation, node)
+        yield Assignment(pod, claim, allocation, node)
+
+
+def node_selector(node: str) -> NodeSelector:
+    """Make the selector of an allocation whose devices one node alone can use."""
+    name = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node,))
+    return NodeSelector(terms=(NodeSelectorTerm(match_fields=(name,)),))
 
 
 async def write(kubeconfig: Path) -> None:
@@ -107,12 +112,18 @@ async def write(kubeconfig: Path) -> None:
             each.cancel()
 
 
-async def _write_all(client: Client, events: EventFactory, todo: Iterator[_Assignment]) -> None:
-    for pod, claim, allocation, node in todo:
-        kept = await writes.add_finalizer(client, claim)
-        await writes.allocate(client, kept, allocation, [ConsumerReference.of(pod.id, pod.uid)])
-        await writes.bind(client, pod.id, pod.uid, node)
-        await writes.write_event(client, events.scheduled(pod, node, dt.datetime.now(dt.UTC)))
+async def _write_all(client: Client, events: EventFactory, todo: Iterator[Assignment]) -> None:
+    for each in todo:
+        await place(client, events, each)
+
+
+async def place(client: Client, events: EventFactory, assignment: Assignment) -> None:
+    """Write a claim, its pod's binding and the event. Raises KubeError."""
+    pod, claim, allocation, node = assignment
+    kept = await writes.add_finalizer(client, claim)
+    await writes.allocate(client, kept, allocation, [ConsumerReference.of(pod.id, pod.uid)])
+    await writes.bind(client, pod.id, pod.uid, node)
+    await writes.write_event(client, events.scheduled(pod, node, dt.datetime.now(dt.UTC)))
 
 
 async def _list(client: Client, kind: Kind) -> list[object]:

@@ -48,7 +48,9 @@ class ExpiredWatches:
 class Relists:
     """A Dovetail behind a proxy, which makes it list everything again."""
 
-    def __init__(self, proxy: LossyProxy) -> None:
+    def __init__(self, proxy: LossyProxy, kubeconfig: Path) -> None:
+        self.kubeconfig: Final = kubeconfig
+        """Leads through the proxy."""
         self._proxy: Final = proxy
         self._expired: Final = ExpiredWatches()
         proxy.meet = self._expired.meet
@@ -65,8 +67,9 @@ class Relists:
 async def proxied(plane: ControlPlane, keeper: Keeper, direct: Path) -> AsyncIterator[Relists]:
     """Start Dovetail anew behind a proxy, and without it afterwards."""
     with lossy(plane.admin) as proxy:
-        await keeper.start_over(proxy.write_kubeconfig(plane.folder / "proxied.kubeconfig"))
+        kubeconfig = proxy.write_kubeconfig(plane.folder / "proxied.kubeconfig")
+        await keeper.start_over(kubeconfig)
         try:
-            yield Relists(proxy)
+            yield Relists(proxy, kubeconfig)
         finally:
             await keeper.start_over(direct)

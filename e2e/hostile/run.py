@@ -20,14 +20,16 @@ from e2e.hostile.cases import Case
 from e2e.hostile.disturbance import Relists, proxied
 from e2e.hostile.keeper import Keeper
 from e2e.hostile.mallory import read_told
+from e2e.hostile.objects.kinds import BARE_WRITER
 from e2e.hostile.stage import Stage
 from e2e.hostile.stream import Stream
-from e2e.hostile.verdict import MOST_P99_SECONDS, MOST_RATIO, Outcome, Wait, duration, median
+from e2e.hostile.verdict import MOST_BARE_RATIO, MOST_P99_SECONDS, MOST_RATIO, Outcome, Wait, duration, median
 
 CONNECTIONS: Final = 48
 _WARM_SECONDS: Final = 8.0
-_TAIL_SECONDS: Final = 10.0
-"""How long the last good pods of a case may still wait, while the case goes on."""
+_BARE_PER_SECOND: Final = 1.0
+_TAIL_SECONDS: Final = 30.0
+"""How long the last good pods of a case may still wait, while the case goes on; what waits longer is left behind."""
 _MADE_SECONDS: Final = 8.0
 """How long a case makes its objects before Dovetail starts again or lists again."""
 _SETTLE_SECONDS: Final = 30.0
@@ -60,6 +62,9 @@ class World:
     stage: Stage
     keeper: Keeper
     stream: Stream
+    bare: Stream
+    """Pods that are bound without a decision, by `writer`."""
+    writer: Component
     kubeconfig: Path
     start_seconds: float
     """How long a start of Dovetail takes beside nothing."""
@@ -77,11 +82,14 @@ async def world(plane: ControlPlane, setting: Setting) -> AsyncIterator[World]:
             began = time.monotonic()
             await asyncio.to_thread(keeper.wait_until_ready)
             start_seconds = time.monotonic() - began
-            stream = Stream(session, setting.per_second)
-            tasks = [asyncio.create_task(each) for each in (keeper.run(), stream.run())]
+            stream, bare = Stream(session, setting.per_second), Stream(session, _BARE_PER_SECOND, BARE_WRITER)
+            writer = _bare_writer(plane, kubeconfig)
+            there = World(plane, stage, keeper, stream, bare, writer, kubeconfig, start_seconds)
+            tasks = [asyncio.create_task(each) for each in (keeper.run(), stream.run(), bare.run())]
             try:
-                yield World(plane, stage, keeper, stream, kubeconfig, start_seconds)
+                yield there
             finally:
+                await asyncio.to_thread(there.writer.stop)
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
@@ -101,7 +109,7 @@ async def measure(
             async with contextlib.AsyncExitStack() as around:
                 idle, relists = direct, None
                 if each.disturbance == "relist":
-                    relists = await around.enter_async_context(proxied(plane, there.keeper, there.kubeconfig))
+                    relists = await around.enter_async_context(_behind_proxy(there))
                     idle = await _idle(there, setting)
                 outcome = await _measure(there, each, idle, setting, relists)
             tell(f"{each.name}: median {duration(outcome.median_during)}, {'; '.join(outcome.failures) or 'holds'}")
@@ -109,6 +117,26 @@ async def measure(
             note(outcomes)
             await _settle(there, direct)
     return outcomes
+
+
+@contextlib.asynccontextmanager
+async def _behind_proxy(there: World) -> AsyncIterator[Relists]:
+    """Start Dovetail and the bare writer anew behind a proxy, and without it afterwards."""
+    async with proxied(there.plane, there.keeper, there.kubeconfig) as relists:
+        await _write_through(there, relists.kubeconfig)
+        try:
+            yield relists
+        finally:
+            await _write_through(there, there.kubeconfig)
+
+
+async def _write_through(there: World, kubeconfig: Path) -> float:
+    """Start the bare writer anew; return the seconds until it watches."""
+    await asyncio.to_thread(there.writer.stop)
+    began = time.monotonic()
+    there.writer = _bare_writer(there.plane, kubeconfig)
+    await _begun(there.writer)
+    return time.monotonic() - began
 
 
 async def _idle(there: World, setting: Setting) -> tuple[Wait, ...]:
@@ -123,12 +151,13 @@ async def _idle(there: World, setting: Setting) -> tuple[Wait, ...]:
 
 async def _restart(there: World) -> list[str]:
     """Start Dovetail anew amid the objects of a case; say so where that takes long."""
-    took, most = await there.keeper.start_over(), MOST_RATIO * there.start_seconds + MOST_P99_SECONDS
+    bare = await _write_through(there, there.kubeconfig)
+    took = await there.keeper.start_over()
+    most = MOST_RATIO * there.start_seconds + max(MOST_P99_SECONDS, MOST_BARE_RATIO * bare)
     if took <= most:
         return []
-    return [
-        f"a start took {took:.1f} s, above {most:.1f} s; without these objects it takes {there.start_seconds:.1f} s"
-    ]
+    without = f"without these objects it takes {there.start_seconds:.1f} s"
+    return [f"a start took {took:.1f} s, above {most:.1f} s; {without}, and with them the bare writer's {bare:.1f} s"]
 
 
 async def _measure(
@@ -152,7 +181,10 @@ async def _measure(
         since = time.monotonic()
         asked = asyncio.create_task(_ask(there.stage.session, case))
         await asyncio.sleep(setting.seconds)
-        during = await there.stream.waited(since, time.monotonic(), _TAIL_SECONDS)
+        until = time.monotonic()
+        during, bare = await asyncio.gather(
+            *(each.waited(since, until, _TAIL_SECONDS) for each in (there.stream, there.bare))
+        )
         findings = [*slow, *await asked]
         if not mallory.is_running():
             findings.append(f"what does the case has ended: {mallory.tail(3)}")
@@ -166,6 +198,7 @@ async def _measure(
         about=case.about,
         before=idle,
         during=during,
+        bare=bare,
         restarts=keeper.restarts - restarts,
         solver_restarts=keeper.solver_restarts - solver_restarts,
         created=told.created,
@@ -179,6 +212,13 @@ async def _measure(
     )
 
 
+def _bare_writer(plane: ControlPlane, kubeconfig: Path) -> Component:
+    command = [sys.executable, "-m", "e2e.hostile.bare_writer", str(kubeconfig)]
+    log = plane.folder / "bare-writer.log"
+    log.unlink(missing_ok=True)
+    return Component("bare-writer", command, log, cwd=Path(__file__).parents[2])
+
+
 def _start(there: World, case: Case, setting: Setting, log: Path) -> Component:
     kubeconfig = there.stage.kubeconfig(case.rights)
     command = [sys.executable, "-m", "e2e.hostile.mallory", f"--kubeconfig={kubeconfig}"]
@@ -186,10 +226,10 @@ def _start(there: World, case: Case, setting: Setting, log: Path) -> Component:
     return Component("mallory", command, log, cwd=Path(__file__).parents[2])
 
 
-async def _begun(mallory: Component) -> None:
-    """Wait until the process has told something for the first time. Raises ComponentError where it ends instead."""
-    while not (mallory.log.exists() and mallory.log.stat().st_size):
-        mallory.check()
+async def _begun(process: Component) -> None:
+    """Wait until a process has told something for the first time. Raises ComponentError where it ends instead."""
+    while not (process.log.exists() and process.log.stat().st_size):
+        process.check()
         await asyncio.sleep(0.05)
 
 

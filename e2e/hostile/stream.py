@@ -60,10 +60,13 @@ class Times:
 class Stream:
     """Creates good pods at a rate, and deletes each some seconds after it was bound."""
 
-    def __init__(self, session: aiohttp.ClientSession, per_second: float) -> None:
+    def __init__(self, session: aiohttp.ClientSession, per_second: float, scheduler: str = SCHEDULER) -> None:
+        """`scheduler` is the schedulerName of its pods; their names begin with it where it is not Dovetail."""
         self.times = Times()
         self._session = session
         self._per_second = per_second
+        self._scheduler = scheduler
+        self._prefix = "good" if scheduler == SCHEDULER else scheduler
         self._numbers = itertools.count()
         self._lives: set[asyncio.Task[None]] = set()
         self._bound: dict[str, asyncio.Event] = {}
@@ -75,7 +78,7 @@ class Stream:
             began = time.monotonic()
             for number in self._numbers:
                 await asyncio.sleep(max(0.0, began + number / self._per_second - time.monotonic()))
-                self._begin(self._live(f"good-{number}"))
+                self._begin(self._live(f"{self._prefix}-{number}"))
         finally:
             for task in (watch, *self._lives):
                 task.cancel()
@@ -96,7 +99,7 @@ class Stream:
 
     async def _live(self, name: str) -> None:
         """Create a claim and its pod, wait until it is bound, let it run, delete both."""
-        claim, pod = good_claim(name), good_pod(name)
+        claim, pod = good_claim(name), good_pod(name, schedulerName=self._scheduler)
         bound = self._bound[name] = asyncio.Event()
         with contextlib.suppress(RequestError, aiohttp.ClientError):
             await objects.create(self._session, (claim,))
@@ -113,7 +116,7 @@ class Stream:
     async def _watch(self) -> None:
         async for kind, pod in wire.changes(self._session, _PODS, wire.Pod):
             name, node = pod.metadata.name, pod.spec.node_name
-            if kind == "DELETED" or not name.startswith("good-"):
+            if kind == "DELETED" or not name.startswith(f"{self._prefix}-"):
                 continue
             self.times.see(name, has_node=bool(node), now=time.monotonic())
             if node and name in self._bound:

@@ -111,6 +111,22 @@ def test_twice_the_idle_median_and_two_seconds_are_within_the_target() -> None:
     assert outcome(waits).failures == ()
 
 
+SLOW = tuple(Wait(2.4) for _ in range(20))
+"""What the bare writer's pods wait where the API server is slow."""
+
+
+@pytest.mark.parametrize(("seconds", "holds"), [(4.8, True), (4.9, False)])
+def test_where_the_api_server_alone_is_slow_good_pods_may_wait_twice_as_long_as_without_a_decision(
+    seconds: float,
+    holds: bool,  # noqa: FBT001 - what is expected
+) -> None:
+    assert (outcome(tuple(Wait(seconds) for _ in range(100)), bare=SLOW).failures == ()) is holds
+
+
+def test_a_pod_that_is_left_behind_fails_the_case_however_slow_the_api_server_is() -> None:
+    assert outcome((*IDLE, Wait(1.0, is_bound=False)), bare=SLOW).failures == ("1 good pods were left behind",)
+
+
 def test_the_control_needs_no_objects() -> None:
     assert outcome(created=0, needs_objects=False).failures == ()
 
@@ -160,7 +176,7 @@ def test_a_stream_that_fills_the_fleet_is_refused(capsys: pytest.CaptureFixture[
 
 
 def rendered(*outcomes: Outcome) -> str:
-    console = Console(width=140, color_system=None)
+    console = Console(width=160, color_system=None)
     with console.capture() as capture:
         console.print(verdict.render(outcomes))
     return capture.get()

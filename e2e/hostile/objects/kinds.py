@@ -23,6 +23,8 @@ PRIORITIES: Final = {"mallory-low": -(2**31) + 1000, "mallory-high": 900}
 """PriorityClasses of the hostile namespace, by name."""
 MOST_PRIORITY: Final = 900
 SCHEDULER: Final = "dovetail"
+BARE_WRITER: Final = "writer"
+"""The schedulerName of the good pods that are bound without a decision."""
 
 API_VERSIONS: Final[dict[Kind, tuple[str, str]]] = {
     Kind.NODES: ("v1", "Node"),

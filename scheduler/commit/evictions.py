@@ -325,8 +325,7 @@ class Evictions:
         self._history.evicted(victim, run.first.pod)
         preemptor = run.pods[run.first.pod]
         if pod is not None:
-            group_uid = self._cluster.group_uid(preemptor.id, preemptor.uid)
-            self._reports.record_preemption(pod, preemptor, victim, group_uid)
+            self._reports.record_preemption(pod, preemptor, victim)
         try:
             message = truncated(f"{preemptor.scheduler_name}: {victim.message}", LONGEST_BYTES)
             generation = pod.generation if pod is not None else 0

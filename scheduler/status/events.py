@@ -76,14 +76,10 @@ class EventFactory:
         )
         return self._event(pod, now, ("Warning", EventReason.DEVICE_HELD_TWICE, "Scheduling"), note)
 
-    def preempted(self, victim: Pod, preemptor: Pod, node: str, now: dt.datetime, group_uid: str = "") -> EventRecord:
-        """
-        Make the victim's event; kube-scheduler's own where both pods are in one namespace.
-
-        `group_uid` is that of the preemptor's PodGroup of scheduling.k8s.io, which then stands for its pods.
-        """
+    def preempted(self, victim: Pod, preemptor: Pod, node: str, now: dt.datetime) -> EventRecord:
+        """Make the victim's event. A PodGroup of scheduling.k8s.io stands for its pods. Uids are in `related`."""
         is_own = preemptor.id.namespace == victim.id.namespace
-        itself = f"podgroup {group_uid}" if group_uid else f"pod {preemptor.uid}"
+        itself = f"podgroup {preemptor.pod_group}" if preemptor.pod_group else f"pod {preemptor.id.name}"
         named = itself if is_own else wording.seen(preemptor.id, victim.id.namespace)
         note = f"Preempted by {named}{self._on(node)}"
         event = self._event(victim, now, ("Normal", EventReason.PREEMPTED, "Preempting"), note)

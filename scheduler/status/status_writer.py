@@ -162,9 +162,9 @@ class StatusWriter:
         """Write the event that a pod's devices are in another allocation too, and that ours was rolled back."""
         self._put(self._events.device_held_twice(pod, devices, _now()))
 
-    def record_preemption(self, victim: Pod, preemptor: Pod, eviction: Victim, group_uid: str = "") -> None:
-        """Write the events of an eviction, on victim and preemptor; `group_uid` is that of the preemptor's PodGroup."""
-        self._put(self._events.preempted(victim, preemptor, eviction.node, _now(), group_uid))
+    def record_preemption(self, victim: Pod, preemptor: Pod, eviction: Victim) -> None:
+        """Write the events of an eviction, on victim and preemptor."""
+        self._put(self._events.preempted(victim, preemptor, eviction.node, _now()))
         self._put(self._events.preempting(victim, preemptor, eviction.node, _now()))
 
     def record_partly_bound(self, pod: Pod, message: str) -> None:

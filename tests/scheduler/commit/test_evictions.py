@@ -21,12 +21,8 @@ from scheduler.observe.metrics import Metrics
 from scheduler.settings import HistorySettings
 from scheduler.status.status_writer import StatusWriter
 from solver.domain import (
-    COSCHEDULING_GROUP,
-    SCHEDULING_GROUP,
-    GangId,
     Placement,
     Pod,
-    PodGroup,
     Policy,
     Preemption,
     PreemptionRules,
@@ -94,8 +90,8 @@ class Ears:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def record_preemption(self, victim: Pod, preemptor: Pod, eviction: Victim, group_uid: str) -> None:
-        self.told.append(f"{victim.id.name} for {group_uid or preemptor.id.name} on {eviction.node}")
+    def record_preemption(self, victim: Pod, preemptor: Pod, eviction: Victim) -> None:
+        self.told.append(f"{victim.id.name} for {preemptor.id.name} on {eviction.node}")
 
 
 class Stage:
@@ -154,21 +150,6 @@ async def test_the_nomination_comes_first_and_then_all_are_tried_before_any_goes
         ("low-0", PodResult.EVICTED, "n1"),
         ("low-1", PodResult.EVICTED, "n1"),
     ]
-
-
-@pytest.mark.parametrize(("source", "preemptor"), [(SCHEDULING_GROUP, "u-1"), (COSCHEDULING_GROUP, "high")])
-async def test_a_pod_group_of_kubernetes_is_named_in_place_of_its_pod(
-    stage: Stage, source: str, preemptor: str
-) -> None:
-    gang = GangId("default", "g", source)
-    member = replace(HIGH, gang=gang)
-    for each in (member, PodGroup(id=gang, uid="u-1", min_count=1)):
-        stage.cluster.apply(seen(each))
-    stage.evictions.begin("dovetail", PREEMPTION, {HIGH.id: member})
-    for _ in range(20):
-        await asyncio.sleep(0)
-
-    assert sorted(stage.ears.told) == [f"low-{n} for {preemptor} on n1" for n in range(2)]
 
 
 @pytest.mark.parametrize(

@@ -67,10 +67,11 @@ def test_events_name_pods_of_their_own_namespace_only() -> None:
     assert "secret" not in _said(victim_reads) + _said(preemptor_reads)
 
     second = pod("second")
-    assert events.preempted(MINE, second, "n1", NOW).note == f"Preempted by pod {second.uid} on node n1"
+    assert events.preempted(MINE, second, "n1", NOW).note == "Preempted by pod second on node n1"
     assert events.preempted(MINE, second, "n1", NOW).related is not None
-    assert events.preempted(MINE, second, "n1", NOW, "u-1").note == "Preempted by podgroup u-1 on node n1"
-    assert "u-1" not in _said(events.preempted(MINE, OTHER, "n1", NOW, "u-1"))
+    member = replace(second, pod_group="group")
+    assert events.preempted(MINE, member, "n1", NOW).note == "Preempted by podgroup group on node n1"
+    assert "group" not in _said(events.preempted(MINE, replace(OTHER, pod_group="group"), "n1", NOW))
     assert "Pod default/second of priority" in events.preempting(second, MINE, "n1", NOW).note
 
 

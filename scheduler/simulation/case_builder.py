@@ -147,7 +147,8 @@ class CaseBuilder:
         if not snapshot.nodes and Kind.NODES not in self.forbidden:
             self.warnings.append(case_warnings.no_node(is_in_cluster=bool(self.live)))
         batch = cluster.with_gangs(Batch(pods=waiting))
-        self.warnings += (*case_warnings.skipped(self.skipped), *preference_warnings.of(batch, snapshot.nodes))
+        self.warnings += case_warnings.skipped(self.skipped)
+        self.warnings += preference_warnings.of(batch, snapshot.nodes, snapshot.slices)
         self.warnings += case_warnings.unlisted(self.unlisted if self.own else ())
         return SimulationCase(
             snapshot=snapshot,
@@ -314,7 +315,7 @@ class CaseBuilder:
         if template is None and key not in self.wrong_templates:
             self._warn(document, (f"{each.field}: {claim_templates.absent(key, self.templates)}",))
             return None
-        made = template and self.quotas.add_claim(decoding.claim_of(template), is_new=True)
+        made = template and self.quotas.add_claim(decoding.claim_of(template), owner=document.body)
         if refusal := self.wrong_templates[key] if template is None else made:
             self.unclaimed[PodId(*_pair(document.body)), each.entry] = refusal
             return None

@@ -189,7 +189,10 @@ def _name(pod: object) -> Text:
 def claim_lines(placement: Placement, answer: SimulationResult) -> Iterator[str]:
     """Return one line per request, with the claim's name if the pod has several claims."""
     special = placement.extended_resource_claim
-    served = {each.request: f"{each.container} {each.resource}" for each in special.mappings} if special else {}
+    served: dict[str, str] = {}
+    for each in special.mappings if special else ():  # init containers use the devices of later ones, which come first
+        containers = served.get(each.request, "").removesuffix(f" {each.resource}")
+        served[each.request] = f"{containers}{', ' if containers else ''}{each.container} {each.resource}"
     for claim in placement.claims:
         lead = f"{claim.name}: " if len(placement.claims) > 1 and (special is None or claim != special.id) else ""
         yield from (f"{lead}{line}" for line in requests_of(answer.allocations.get(claim), served, placement.node))

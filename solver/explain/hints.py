@@ -88,13 +88,21 @@ class Hints:
         mine = {candidate.id for candidates in selected.values() for candidate in candidates}
         others = [each for each in self._candidates(self.problem.inventory.records.values()) if each.id not in mine]
 
-        def can_hold(name: str) -> bool:
-            attribute, every = AttributeName.parse(name), [each for group in selected.values() for each in group]
+        def most_for(attribute: AttributeName) -> int:
+            every = [each for group in selected.values() for each in group]
             values = Counter(value for each in every for value in lookup(each.id.driver, each.device, attribute))
-            most = max(values.values(), default=0) if link.kind is ConstraintKind.MATCH else len(values)
-            return most >= needed
+            return max(values.values(), default=0) if link.kind is ConstraintKind.MATCH else len(values)
 
-        return lint.of_constraint(link.attribute, selected, others, can_hold)
+        hint = lint.of_constraint(
+            link.attribute, selected, others, lambda name: most_for(AttributeName.parse(name)) >= needed
+        )
+        most, name = most_for(link.attribute), f"{link.attribute.domain}/{link.attribute.id}"
+        if hint or most >= needed:
+            return hint
+        if link.kind is ConstraintKind.MATCH:
+            return f"{needed} devices are to have the same {name}, and no more than {most} have"
+        values = f"{most} {'values' if most > 1 else 'value'}"
+        return f"{needed} devices are to have different {name}, and it has {values} on all that are selected"
 
     def _on_demand(self, demand: int) -> str:
         """Say what is wrong with the selectors of a demand; cached in the inventory."""

@@ -369,7 +369,9 @@ class Explanation:
         needed, most = sum(each[0].ask.needed for each in asked), self.supplies.together(each[0].ask for each in asked)
         if most is None or most >= needed:
             return ""
-        return f": they need {needed} together, and no node has more than {most} free for them"
+        is_admin = any(self.problem.requests.demands[each[0].ask.demand].is_admin for each in asked)
+        once = "; a claim gets a device once, also for admin access" if is_admin else ""
+        return f": they need {needed} together, and no node has more than {most} free for them{once}"
 
     def _constrained(self, pod_class: PodClass, fallback: str) -> Reason:
         attributes = []
@@ -389,9 +391,7 @@ class Explanation:
             message = f"{names}: enough devices are free, but no combination of them on one node has {wanted}"
         elif sum(map(len, named.values())) == 1:
             code = ReasonCode.DEVICES_COUNTERS
-            limits = (
-                "shared counters or compatibility groups" if self.problem.inventory.exclusions else "shared counters"
-            )
+            limits = "shared counters" + (" or compatibility groups" if self.problem.inventory.exclusions else "")
             message = f"{names}: enough devices are free, but their {limits} do not suffice for all of them"
         else:
             message = f"{names}: enough devices are free for each request, but not for all requests on one node"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from solver.domain import Capacity, Device, Quantity, ValidRange
-from solver.domain.quantity import NANO, unit_of
+from solver.domain.quantity import NANO, format_nano, unit_of
 
 
 def node_resources(device: Device, consumed: Mapping[str, int], containers: int) -> dict[str, int]:
@@ -69,7 +69,7 @@ def consumption(driver: str, device: Device, requests: Mapping[str, Quantity]) -
     capacities = dict(device.capacities)
     wanted: dict[str, Quantity] = {}
     for name, quantity in requests.items():
-        published = _published_name(driver, name, capacities)
+        published = published_name(driver, name, capacities)
         if published is None or published in wanted or quantity.nano > capacities[published].value.nano:
             return None
         wanted[published] = quantity
@@ -84,7 +84,8 @@ def consumption(driver: str, device: Device, requests: Mapping[str, Quantity]) -
     return tuple(amounts)
 
 
-def _published_name(driver: str, name: str, capacities: Mapping[str, Capacity]) -> str | None:
+def published_name(driver: str, name: str, capacities: Mapping[str, Capacity]) -> str | None:
+    """Return the name under which a device publishes a requested capacity; None if it does not."""
     if name in capacities:
         return name
     domain, slash, bare = name.partition("/")
@@ -104,6 +105,28 @@ def consumed(capacity: Capacity, requested: Quantity | None) -> int | None:
         return min((value.nano for value in policy.valid_values if value.nano >= requested.nano), default=None)
     limits = policy.valid_range
     return requested.nano if limits is None else _in_range(limits, policy.default, requested.nano)
+
+
+def refusal(capacity: Capacity, requested: Quantity) -> str:
+    """Say why a share of a device that has as much cannot be given; empty where it can."""
+    amount, policy = consumed(capacity, requested), capacity.request_policy
+    if amount is not None:
+        is_too_much = amount > capacity.value.nano
+        return (
+            f"its share would be {format_nano(amount, capacity.value.text)}, and the device has {capacity.value}"
+            if is_too_much
+            else ""
+        )
+    if policy is None:
+        return ""
+    limits, values = policy.valid_range, policy.valid_values
+    most = max(values, key=lambda each: each.nano, default=None) or (limits.max if limits is not None else None)
+    if most is not None and requested.nano > most.nano:
+        return f"the largest share is {most}"
+    step = limits.step if limits is not None else None
+    if limits is not None and requested.nano % _MILLI and _step_unit(limits) == _MILLI:
+        return "shares are counted in thousandths"
+    return f"rounded up in steps of {step} it is {f'above the largest share, {most}' if most else 'above 64 bits'}"
 
 
 def _in_range(limits: ValidRange, default: Quantity | None, amount: int) -> int | None:

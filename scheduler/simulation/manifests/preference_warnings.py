@@ -1,33 +1,84 @@
-"""Warnings about preferences that no node can meet: a pod is placed without them, and nothing else would say so."""
+"""Warnings about preferences that nothing can meet: a pod is placed without them, and nothing else would say so."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from solver.domain import Batch, Node, Pod, wording
+from solver.domain import Batch, Node, NodeSelectorOperator, Pod, ResourceSlice, wording
 
 
-def of(batch: Batch, nodes: Iterable[Node]) -> Iterator[str]:
-    """Name each label key of a preference that no node has once, with the first pod or gang that has it."""
-    known = {key for node in nodes for key, _ in node.labels}
-    if not known:
-        return
-    keys = [(f"pod {pod.id}", what, key) for pod in batch.pods for what, key in _keys(pod)]
-    keys += [
-        (f"gang {gang.id.namespace}/{gang.id.name}", "preferred topology", level.node_label)
+class _Preference(NamedTuple):
+    """What is preferred: a label key, with values where one of them is wanted; `what` says how."""
+
+    what: str
+    key: str
+    values: tuple[str, ...] = ()
+
+
+def of(batch: Batch, nodes: Iterable[Node], slices: Iterable[ResourceSlice] = ()) -> Iterator[str]:
+    """Name each key, value and attribute of a preference that is nowhere, once, with the first pod or gang."""
+    known: defaultdict[str, set[str]] = defaultdict(set)
+    for node in nodes:
+        for key, value in node.labels:
+            known[key].add(value)
+    wanted = [(f"pod {pod.id}", each) for pod in batch.pods for each in _of_pod(pod)]
+    wanted += [
+        (f"gang {gang.id.namespace}/{gang.id.name}", _Preference("preferred topology", level.node_label))
         for gang in batch.gangs
         for level in gang.levels
         if level.node_label and not level.is_required
     ]
-    absent = {(what, key): who for who, what, key in reversed(keys) if key not in known}
-    for (what, key), who in reversed(absent.items()):
-        close = wording.nearest(key, known)
-        meant = f": did you mean {close}?" if close else ""
-        yield f"{who}: {what} {wording.quoted(key)}: no node has a label of this key, so it decides nothing{meant}"
+    first: dict[_Preference, str] = {}
+    for who, each in wanted if known else ():
+        if each.key not in known or (each.values and known[each.key].isdisjoint(each.values)):
+            first.setdefault(each, who)
+    for each, who in first.items():
+        yield f"{who}: {each.what} {wording.quoted(each.key)}{_absent(each, known)}"
+    yield from _of_attributes(batch, slices)
 
 
-def _keys(pod: Pod) -> Iterator[tuple[str, str]]:
+def _absent(preference: _Preference, known: defaultdict[str, set[str]]) -> str:
+    if preference.key not in known:
+        return f": no node has a label of this key, so it decides nothing{_meant(preference.key, known)}"
+    value = preference.values[0]
+    shown = wording.listed([wording.quoted(each) for each in preference.values])
+    return f" in {shown}: no node has such a label, so it decides nothing{_meant(value, known[preference.key])}"
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    close = wording.nearest(name, known)
+    return f": did you mean {close}?" if close else ""
+
+
+def _of_attributes(batch: Batch, slices: Iterable[ResourceSlice]) -> Iterator[str]:
+    """Name the attributes of gangs' preferred levels that no device publishes."""
+    known = {
+        name if "/" in name else f"{each.driver}/{name}"
+        for each in slices
+        for device in each.devices
+        for name, _ in device.attributes
+    }
+    first: dict[str, str] = {}
+    for gang in batch.gangs if known else ():
+        for level in gang.levels:
+            if level.device_attribute and not level.is_required and level.device_attribute not in known:
+                first.setdefault(level.device_attribute, f"gang {gang.id.namespace}/{gang.id.name}")
+    for name, who in first.items():
+        yield (
+            f"{who}: preferred topology device:{wording.quoted(name)}: no device publishes this attribute, "
+            f"so it decides nothing{_meant(name, known)}"
+        )
+
+
+def _of_pod(pod: Pod) -> Iterator[_Preference]:
     for _, term in pod.preferred_node_affinity:
-        yield from (("preferred node affinity", each.key) for each in term.match_expressions)
-    yield from (("preferred pod affinity over", each.term.topology_key) for each in pod.preferred_affinity)
-    yield from (("preferred pod anti-affinity over", each.term.topology_key) for each in pod.preferred_anti_affinity)
-    wanted = (each.topology_key for each in pod.spread if not each.is_required)
-    yield from (("topology spread (ScheduleAnyway) over", key) for key in wanted)
+        for each in term.match_expressions:
+            values = each.values if each.operator == NodeSelectorOperator.IN else ()
+            yield _Preference("preferred node affinity", each.key, values)
+    for weighted in pod.preferred_affinity:
+        yield _Preference("preferred pod affinity over", weighted.term.topology_key)
+    for weighted in pod.preferred_anti_affinity:
+        yield _Preference("preferred pod anti-affinity over", weighted.term.topology_key)
+    for spread in pod.spread:
+        if not spread.is_required:
+            yield _Preference("topology spread (ScheduleAnyway) over", spread.topology_key)

@@ -1,5 +1,6 @@
 """Recognising reads, constants and comparisons in CEL trees."""
 
+import json
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
@@ -66,6 +67,17 @@ def comparison_of(node: tree.AstNode) -> Comparison | None:
     return _made(left, operator, right) or _made(right, _TURNED.get(operator, operator), left)
 
 
+def joined_comparison(node: tree.AstNode) -> Comparison | None:
+    """Recognise `device.attributes["domain/name"] == constant`, a name as matchAttribute has it; None for all else."""
+    if not isinstance(node, tree.Call) or node.function not in OPERATORS:
+        return None
+    place, constant = domain_of(node.arguments[0]), constant_of(node.arguments[1])
+    domain, slash, name = place.name.partition("/") if place is not None else ("", "", "")
+    if place is None or not slash or constant is None:
+        return None
+    return Comparison(Read(place.is_capacity, domain, name), OPERATORS[node.function], constant)
+
+
 def _made(left: tree.AstNode, operator: str, right: tree.AstNode) -> Comparison | None:
     read, constant = read_of(left), constant_of(right)
     return Comparison(read, operator, constant) if read is not None and constant is not None else None
@@ -116,4 +128,4 @@ def shown(constant: Any) -> str:
         return f'{constant.function}("{constant.text}")'
     if isinstance(constant, bool):
         return str(constant).lower()
-    return f'"{constant}"' if isinstance(constant, str) else str(constant)
+    return json.dumps(constant, ensure_ascii=False) if isinstance(constant, str) else str(constant)

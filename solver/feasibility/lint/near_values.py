@@ -1,5 +1,7 @@
 """Comparisons and capacity requests that no device meets, and the nearest value or size."""
 
+import re
+import string
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -7,10 +9,13 @@ from solver.cel import tree
 from solver.cel.reads import Read, device_field
 from solver.domain import AttributeKind, AttributeValue, Quantity
 from solver.domain.wording import nearest, suggestion, there_are
+from solver.feasibility import capacity
 from solver.feasibility.lint import expressions, published
 from solver.feasibility.lint.expressions import Amount, Comparison
 from solver.feasibility.lint.published import Candidate
 
+_FAR: Final = 1024
+"""A request that is so many times as large as the largest device is a mistake in its unit."""
 _NEAR: Final = 2
 """Sizes that differ by more than this factor are not suggested: another device was meant."""
 
@@ -27,9 +32,27 @@ def of_requests(requested: Mapping[str, Quantity], candidates: Sequence[Candidat
             return f"no device that it selects publishes capacity {text}: {near}"
         largest = max((each.nano for _, each in found if isinstance(each, Quantity)), default=None)
         if largest is not None and largest < wanted.nano:
-            short = published.size(wanted.nano - largest)
-            return f"the largest {read.name} is {published.size(largest)}, {short} less than the {wanted} requested"
+            return f"the largest {read.name} is {published.size(largest)}{_less(largest, wanted)}"
+        if refused := _refused(candidates, text, wanted):
+            return f"no device gives a share of {wanted} of its {read.name}: {refused}"
     return ""
+
+
+def _refused(candidates: Sequence[Candidate], text: str, wanted: Quantity) -> str:
+    """Say why the first device that has as much gives no such share."""
+    for each in candidates:
+        capacities = dict(each.device.capacities)
+        name = capacity.published_name(each.driver, text, capacities)
+        if each.device.allow_multiple_allocations and name is not None:
+            return capacity.refusal(capacities[name], wanted)
+    return ""
+
+
+def _less(largest: int, wanted: Quantity) -> str:
+    """Say by how much a size is below the requested one; of one that is far off the request says more."""
+    if wanted.nano > _FAR * max(largest, 1):
+        return f", and {wanted} is requested"
+    return f", {published.size(wanted.nano - largest)} less than the {wanted} requested"
 
 
 def _missed(read: Read, operator: str, wanted: Quantity, candidates: Sequence[Candidate]) -> str:
@@ -168,6 +191,42 @@ def of_attribute(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
     others = [expressions.shown(each) for each in published.scalars(candidates, read, kind)]
     wanted = expressions.shown(constant) if operator == "==" else f"{operator} {expressions.shown(constant)}"
     return f"no {read.name} is {wanted}: {there_are(others, 'value')}" if others else ""
+
+
+_TURNED: Final = {
+    "lowerAscii": (string.ascii_uppercase, string.ascii_lowercase, "capital"),
+    "upperAscii": (string.ascii_lowercase, string.ascii_uppercase, "small"),
+}
+"""Methods that change letters: which, to which, and what the first are called."""
+_ESCAPED: Final = re.compile(r"(\\.|\(\?(?:P?<[^<>]*>|[a-zA-Z-]*[:)]))")
+"""What keeps its letters in a regular expression: a character after a backslash, flags and names."""
+
+
+def of_turned_text(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
+    """Hint on `read.lowerAscii() == "A100"` and its like, and on values that no device has in these letters."""
+    if not isinstance(node, tree.Call) or node.function not in _SEARCHES | {"_==_"}:
+        return ""
+    operands = node.arguments if node.target is None else (node.target, *node.arguments)
+    for turned, other in zip(operands, operands[::-1], strict=True):
+        if not isinstance(turned, tree.Call) or turned.function not in _TURNED or turned.target is None:
+            continue
+        read, constant = expressions.read_of(turned.target), expressions.constant_of(other)
+        if read is None:
+            continue
+        old, new, called = _TURNED[turned.function]
+        table = str.maketrans(old, new)
+        texts = [str(each).translate(table) for each in published.scalars(candidates, read, AttributeKind.STRING)]
+        named = read._replace(name=f"{read.name}.{turned.function}()")
+        operator = "==" if node.function == "_==_" else node.function
+        if not isinstance(constant, str):
+            return _among(Comparison(named, operator, ""), texts)
+        parts = _ESCAPED.split(constant) if operator == "matches" else [constant]  # escapes are every second part
+        right = "".join(part if index % 2 else part.translate(table) for index, part in enumerate(parts))
+        if texts and right != constant:
+            text, instead = expressions.shown(constant), expressions.shown(right)
+            return f"{named.name} has no {called} letters, and {text} has: write {instead}"
+        return _among(Comparison(named, operator, constant), texts)
+    return ""
 
 
 def _search_of(node: tree.AstNode) -> Comparison | None:

@@ -113,15 +113,24 @@ def of_suffix(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
     if (
         read is not None
         and read.name in TYPE_SUFFIXES
-        and "." not in read.domain
+        and ("." not in read.domain or "/" in read.domain)
         and not _is_published(read, candidates)
     ):
-        return _of_bare_domain(read, wanted, candidates)
+        return _of_joined_name(read, wanted, candidates) or _of_bare_domain(read, wanted, candidates)
     if isinstance(node, tree.Select) and node.field in TYPE_SUFFIXES:
         inner = expressions.read_of(node.operand)
         if inner is not None and _is_published(inner, candidates):
             return f"a value is read without .{node.field}: write {written(inner)}"
     return ""
+
+
+def _of_joined_name(read: Read, wanted: object, candidates: Sequence[Candidate]) -> str:
+    """`device.attributes["gpu.example.com/model"].string`: domain and name in one text, as matchAttribute has them."""
+    domain, slash, name = read.domain.partition("/")
+    meant = Read(read.is_capacity, domain, name)
+    if not slash or not _is_published(meant, candidates):
+        return ""
+    return f"domain and name stand apart in CEL: write {written(meant)}{_holding(wanted, meant, candidates)}"
 
 
 def _of_bare_domain(read: Read, wanted: object, candidates: Sequence[Candidate]) -> str:

@@ -67,6 +67,8 @@ def of_uncompiled(expression: str) -> str:
 
 
 def _rewritten(node: tree.AstNode) -> str:
+    if joined := expressions.joined_comparison(node):
+        return f"{published.written(joined.read)} {joined.operator} {expressions.shown(joined.constant)}"
     comparison = expressions.comparison_of(node)
     if comparison is None:
         return ""
@@ -223,6 +225,7 @@ _RULES: Final[tuple[_Rule, ...]] = (
     near_values.of_capacity,
     near_values.of_version,
     near_values.of_attribute,
+    near_values.of_turned_text,
     published.of_read,
 )
 

@@ -98,6 +98,17 @@ def test_extended_resources_show_the_claim_that_would_be_made(cluster: Path, tmp
     assert "main example.com/gpu = gpu-0, gpu-1  (gpu.example.com)" in capsys.readouterr().out
 
 
+def test_a_device_that_an_init_container_borrows_is_shown_with_both(
+    cluster: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    device_class = m.device_class()
+    device_class["spec"]["extendedResourceName"] = "example.com/gpu"
+    one = {"image": "pause", "resources": {"limits": {"example.com/gpu": 1}}}
+    pod = m.pod("p", initContainers=[{"name": "prepare", **one}], containers=[{"name": "main", **one}])
+    m.run("simulate", "-f", cluster, m.write_yaml(tmp_path / "pods.yaml", device_class, pod))
+    assert "main, prepare example.com/gpu = gpu-0  (gpu.example.com)" in capsys.readouterr().out
+
+
 def test_a_bad_manifest_is_named_and_the_others_are_decided(cluster: Path, tmp_path: Path, capsys: Capture) -> None:
     bad = m.pod("bad", containers=[{"name": 3}])
     pods = m.write_yaml(tmp_path / "pods.yaml", bad, m.pod("p", template_name="t"))

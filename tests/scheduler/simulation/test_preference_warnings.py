@@ -32,6 +32,26 @@ def test_every_kind_of_preference() -> None:
     ]
 
 
+def test_a_value_that_no_node_has() -> None:
+    def found(*values: str) -> list[str]:
+        term = b.expressions(b.requirement("example.com/rack", "In", *values))
+        return list(preference_warnings.of(b.batch(replace(b.pod("p"), preferred_node_affinity=((1, term),))), NODES))
+
+    (told,) = found("r11", "x")
+    assert told.startswith("pod default/p: preferred node affinity example.com/rack in r11, x: no node has such a")
+    assert told.endswith("so it decides nothing: did you mean r1?")
+    assert found("x", "r1") == []
+
+
+def test_an_attribute_that_no_device_publishes() -> None:
+    slices = (b.resource_slice("n1", b.device("gpu-0", attributes={"fabric": "f"})),)
+    levels = (b.by_device(f"gpu.example.com/{name}", is_required=False) for name in ("fabrik", "fabric"))
+    batch = b.batch(b.member(b.pod("p"), "g"), gangs=[b.gang("g", 1, *levels)])
+    (told,) = preference_warnings.of(batch, NODES, slices)
+    assert told.startswith("gang default/g: preferred topology device:gpu.example.com/fabrik: no device publishes this")
+    assert told.endswith("so it decides nothing: did you mean gpu.example.com/fabric?")
+
+
 def test_known_keys_and_a_cluster_without_labels_give_no_warning() -> None:
     known = replace(TERM, term=replace(TERM.term, topology_key="example.com/rack"))
     pod = replace(b.pod("p"), preferred_affinity=(known,))

@@ -660,12 +660,37 @@ def numbered(**more: str) -> list[b.SnapshotObject]:
         (b.match("gpu.example.com/rot"), 2, "publishes gpu.example.com/rot: write gpu.example.com/root"),
         (b.match("gpu.example.com/uid"), 2, "publishes gpu.example.com/uid"),
         (b.distinct("gpu.example.com/rot"), 3, "publishes gpu.example.com/rot"),
+        (
+            b.distinct("gpu.example.com/root"),
+            3,
+            "3 devices are to have different gpu.example.com/root, and it has 2 values on all that are selected",
+        ),
+        (
+            b.match("gpu.example.com/root"),
+            3,
+            "3 devices are to have the same gpu.example.com/root, and no more than 2 have",
+        ),
     ],
-    ids=["distinct", "match", "no two have one id", "no three have different roots"],
+    ids=[
+        "distinct",
+        "match",
+        "no two have one id",
+        "no three have different roots",
+        "two roots for three devices",
+        "two devices for each root",
+    ],
 )
 def test_the_attribute_that_was_meant_can_hold_the_count(constraint: Constraint, count: int, hint: str) -> None:
     decided = s.plan(*numbered(), b.claim("c", b.request("r", count=count), constraints=(constraint,)), pods=(POD,))
     assert s.messages(decided, "p")[0].endswith(hint)
+
+
+def test_two_requests_with_admin_access_need_a_device_each() -> None:
+    requests = (b.request("a", is_admin=True), b.request("b", is_admin=True))
+    decided = s.plan(N1, b.gpu_slice("n1", count=1), GPU, b.claim("c", *requests), pods=(POD,))
+    assert s.messages(decided, "p")[0].endswith(
+        "no node has more than 1 free for them; a claim gets a device once, also for admin access"
+    )
 
 
 def test_winners_of_another_namespace_are_counted() -> None:

@@ -61,6 +61,30 @@ def test_a_policy_decides_what_is_consumed(
     assert found == (None if expected is None else b.quantity(expected).nano)
 
 
+@pytest.mark.parametrize(("published", "asked"), [row[1:3] for row in CONSUMED], ids=[row[0] for row in CONSUMED])
+def test_a_share_that_is_not_given_has_a_reason_and_every_other_has_none(
+    published: Capacity, asked: b.Amount | None
+) -> None:
+    requested = b.quantity(published.value.text if asked is None else asked)
+    is_given = capacity.consumption(b.GPU_DRIVER, shared(a=published), {"a": requested}) is not None
+    assert (capacity.refusal(published, requested) == "") is is_given
+
+
+@pytest.mark.parametrize(
+    ("published", "asked", "reason"),
+    [
+        (LISTED, 9, "the largest share is 8"),
+        (RANGED, 13, "the largest share is 12"),
+        (TENTHS, "250500u", "shares are counted in thousandths"),
+        (b.capacity(20, default=2, minimum=2, maximum=6, step=3), 6, "in steps of 3 it is above the largest share, 6"),
+        (b.capacity(6, default=2, minimum=2, step=3), 6, "its share would be 8, and the device has 6"),
+        (b.capacity("7Ei", default="1Ei", minimum="1Ei", step="5Ei"), "6.5Ei", "above 64 bits"),
+    ],
+)
+def test_the_reason_says_what_the_policy_allows(published: Capacity, asked: b.Amount, reason: str) -> None:
+    assert reason in capacity.refusal(published, b.quantity(asked))
+
+
 def shared(**capacities: Capacity) -> Device:
     return b.device("d", is_shareable=True, capacities=capacities)
 

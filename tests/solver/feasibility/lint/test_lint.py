@@ -80,6 +80,42 @@ ROWS = [
         ['device.attributes[device.driver].modle == "H100"'],
         f"{ABSENT} its driver: {MODEL}",
     ),
+    (
+        "domain and name in one text, before a type",
+        ['device.attributes["gpu.example.com/isFast"].bool && device.driver == "gpu.example.com"'],
+        f"domain and name stand apart in CEL: write {A}.isFast",
+    ),
+    (
+        "the same of a text, with the nearest value",
+        ['device.attributes["gpu.example.com/model"].string == "H10"'],
+        f'domain and name stand apart in CEL: write {A}.model == "H100"',
+    ),
+    (
+        "capital letters where there are none",
+        [f'{A}.model.lowerAscii() == "H100"'],
+        'model.lowerAscii() has no capital letters, and "H100" has: write "h100"',
+    ),
+    (
+        "the same on the left",
+        [f'"h100" == {A}.model.upperAscii()'],
+        'model.upperAscii() has no small letters, and "h100" has: write "H100"',
+    ),
+    (
+        "letters of a pattern, but not its escapes and flags",
+        [f'{A}.model.lowerAscii().matches("^(?P<maker>H)\\\\D")'],
+        'model.lowerAscii() has no capital letters, and "^(?P<maker>H)\\\\D" has: write "^(?P<maker>h)\\\\D"',
+    ),
+    (
+        "letters are right, and no device has the value",
+        [f'{A}.model.lowerAscii().contains("b200")'],
+        'no model.lowerAscii() contains "b200": there are "a10", "h100"',
+    ),
+    (
+        "one of several",
+        [f'{A}.model.lowerAscii() in ["b200", "b300"]'],
+        'no model.lowerAscii() is one of these: there are "a10", "h100"',
+    ),
+    ("letters of something else", ['device.driver.upperAscii() == "gpu"'], ""),
     ("nothing can be said", ["1 == 2"], ""),
     ("loops are not looked into", [f'["x"].exists(x, {A}.model == x)'], ""),
     ("what does not compile", ["device.nothing"], ""),
@@ -124,6 +160,22 @@ def test_capacity_requests_name_what_is_not_published() -> None:
     assert hint == "no device that it selects publishes capacity memry: did you mean memory?"
 
 
+def test_a_capacity_request_of_another_order_is_shown_beside_the_largest() -> None:
+    assert lint.of_requests({"memory": b.quantity("90Gi")}, BOTH) == (
+        "the largest memory is 80Gi, 10Gi less than the 90Gi requested"
+    )
+    assert lint.of_requests({"memory": b.quantity("9Ei")}, BOTH) == "the largest memory is 80Gi, and 9Ei is requested"
+
+
+def test_a_share_that_the_policy_does_not_give_is_told_apart_from_a_device_that_is_too_small() -> None:
+    policy = b.capacity("40Gi", default="10Gi", valid_values=("10Gi", "20Gi"))
+    devices = candidates(b.device("d", is_shareable=True, capacities={"memory": policy}))
+    assert lint.of_requests({"memory": b.quantity("30Gi")}, devices) == (
+        "no device gives a share of 30Gi of its memory: the largest share is 20Gi"
+    )
+    assert lint.of_requests({"memory": b.quantity("15Gi")}, devices) == ""
+
+
 def test_capacity_requests_that_fit_are_not_spoken_of() -> None:
     assert lint.of_requests({"memory": b.quantity("80Gi")}, BOTH) == ""
 
@@ -150,6 +202,7 @@ REWRITTEN = [
     ("turned round", f'quantity("1Gi") < {C}.memory', f'{C}.memory.isGreaterThan(quantity("1Gi"))'),
     ("a method of a text", f'{C}.memory.compareTo("1Gi") <= 0', f'{C}.memory.compareTo(quantity("1Gi")) <= 0'),
     ("a version", f'{A}.driver < semver("2.0.0")', f'{A}.driver.isLessThan(semver("2.0.0"))'),
+    ("domain and name in one text", 'device.attributes["gpu.example.com/model"] == "H100"', f'{A}.model == "H100"'),
     ("an attribute that is a size", f'{A}.memory >= quantity("1Gi")', f'{C}.memory.compareTo(quantity("1Gi")) >= 0'),
 ]
 

@@ -24,7 +24,7 @@ from e2e.hostile.mallory import read_told
 from e2e.hostile.objects.kinds import BARE_WRITER, DRIVER, NAMESPACE
 from e2e.hostile.stage import Stage
 from e2e.hostile.stream import Stream
-from e2e.hostile.verdict import MOST_BARE_RATIO, MOST_P99_SECONDS, MOST_RATIO, Outcome, Wait, duration, median
+from e2e.hostile.verdict import MOST_P99_SECONDS, MOST_RATIO, Outcome, Wait, duration, median
 
 CONNECTIONS: Final = 48
 _WARM_SECONDS: Final = 8.0

@@ -92,21 +92,24 @@ class _BareWriter:
             print(error, file=sys.stderr, flush=True)
 
 
+async def _opened(lines: AsyncIterator[list[bytes]], kind: Kind) -> AsyncIterator[list[bytes]]:
+    """Pass the lines of a watch on, and say when it is open."""
+    async for chunk in lines:
+        if not chunk:  # the first one
+            print(f"watches {kind.value}", flush=True)
+        yield chunk
+
+
 async def _mine(client: Client, kind: Kind) -> AsyncIterator[object]:
     """
     Give the pods or claims of the bare writer that are there or are created.
 
-    All namespaces are watched, and a watch that has ended starts with everything, as a scheduler's does. The first
-    line of the first one is told.
+    All namespaces are watched, and a watch that has ended starts with everything, as a scheduler's does.
     """
-    is_told = False
     while True:
         try:
             lines = client.stream_lines(paths.COLLECTIONS[kind], {"watch": "1"}, read_timeout_seconds=_SILENT_SECONDS)
-            async for line in (each async for chunk in lines for each in chunk):
-                if not is_told:
-                    is_told = True
-                    print(f"watches {kind.value}", flush=True)
+            async for line in (each async for chunk in _opened(lines, kind) for each in chunk):
                 event = msgspec.json.decode(line, type=_Event)
                 if event.type != "ADDED":
                     continue

@@ -51,6 +51,8 @@ _NO_PLACE: Final = (
     *("shareProcess", "restartPolicyRules", "dataSource", "more than 1 volume type", "maxFailedIndexes", "claimRef"),
     *(
         "backoffLimitPerIndex",
+        r"spec\.(schedule|timeZone)",
+        r"Workload.* spec\.(controllerRef|podGroupTemplates|compositePodGroupTemplates)",
         "hostname",
         r"metadata\.(managed|finalizers|owner|gener|uid|uID|self|resourceV|delet|annot)",
     ),
@@ -88,6 +90,11 @@ DIFFERENCES: Final = (
         "null in a map or list",
         "A null value counts as absent, as `kubectl apply` has it; the server stores an empty text or 0.",
         re.compile(r"becomes (null|None)"),
+    ),
+    Difference(
+        "more pods than a cluster holds",
+        "A workload of more than 150,000 pods is an error: each is made here.",
+        re.compile(r"the server: takes it\n  Dovetail: .*makes \d+ pods"),
     ),
     Difference(
         "a kubelet",

@@ -12,14 +12,11 @@ from scheduler.simulation.live_cluster import without_cluster
 from scheduler.simulation.manifests import decoding
 from scheduler.simulation.manifests.documents import Document, ManifestFiles
 
-_PLURALS: Final = {
-    "ResourceClass": "resourceclasses",
-    "StorageClass": "storageclasses",
-    "DeviceClass": "deviceclasses",
-    "PriorityClass": "priorityclasses",
-}
 _CLUSTER: Final = frozenset(
-    {"Node", "PersistentVolume", "StorageClass", "DeviceClass", "ResourceSlice", "DeviceTaintRule", "PriorityClass"}
+    {
+        *("Node", "PersistentVolume", "StorageClass", "DeviceClass", "ResourceSlice", "DeviceTaintRule"),
+        *("PriorityClass", "RuntimeClass", "Namespace", "CSINode", "CSIDriver", "VolumeAttachment"),
+    }
 )
 _REFUSALS: Final = frozenset({400, 422})
 
@@ -37,7 +34,7 @@ class Verdict(NamedTuple):
 def path_of(body: dict[str, Any]) -> str:
     """Return the path to create an object at, as a dry run that is strict about fields."""
     version, kind = body["apiVersion"], body["kind"]
-    plural = _PLURALS.get(kind, f"{kind.lower()}s")
+    plural = kind.lower().removesuffix("y") + ("ies" if kind.endswith("y") else "es" if kind.endswith("s") else "s")
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     namespace = "" if kind in _CLUSTER else "/namespaces/default"
     return f"{root}{namespace}/{plural}?dryRun=All&fieldValidation=Strict"

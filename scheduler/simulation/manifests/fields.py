@@ -25,6 +25,11 @@ def entries(value: Any) -> Iterator[tuple[int, Body]]:
             yield index, each
 
 
+def texts(value: Any) -> list[str]:
+    """Return the items of a list as texts, none of anything else; where they are none, strict validation says so."""
+    return [str(each) for each in value] if isinstance(value, list) else []
+
+
 def metadata(body: Body) -> Body:
     """Return an object's metadata."""
     return mapping(body.get("metadata"))
@@ -80,7 +85,10 @@ _SHOWN: Final = 80
 
 
 _OF_CLUSTERS: Final = frozenset(
-    {"DeviceClass", "DeviceTaintRule", "PersistentVolume", "PriorityClass", "ResourceSlice", "StorageClass", "CSINode"}
+    {
+        *("DeviceClass", "DeviceTaintRule", "PersistentVolume", "PriorityClass", "ResourceSlice", "StorageClass"),
+        *("CSINode", "CSIDriver", "VolumeAttachment", "RuntimeClass", "Namespace"),
+    }
 )
 """Kinds whose namespace the API server does not look at."""
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from scheduler.simulation.manifests import formats, resource_rules
-from scheduler.simulation.manifests.fields import Body, FieldError, entries, mapping
+from scheduler.simulation.manifests import admission_rules, formats, resource_rules
+from scheduler.simulation.manifests.fields import Body, FieldError, entries, mapping, text, texts
 
 _NODES: Final = ("nodeName", "nodeSelector", "allNodes")
 _SCOPES: Final = (*_NODES, "perDeviceNodeSelection")
@@ -72,8 +72,8 @@ def _slice(spec: Body) -> Iterator[FieldError]:
         yield from _of_nodes(device, f"devices[{index}]", per_device=spec.get("perDeviceNodeSelection") is True)
     if spec.get("partitionTypeAttribute") is not None and not any(each.get("consumesCounters") for each in devices):
         yield FieldError("partitionTypeAttribute", "goes with devices that consume counters: leave it out")
-    operations = spec.get("skipNodeOperations") or []
-    if "NodePrepareResources" in operations and not {"NodeUnprepareResources", "*"} & set(map(str, operations)):
+    operations = texts(spec.get("skipNodeOperations"))
+    if "NodePrepareResources" in operations and not {"NodeUnprepareResources", "*"} & set(operations):
         yield FieldError("skipNodeOperations", "NodePrepareResources goes with NodeUnprepareResources: write both")
 
 
@@ -110,14 +110,14 @@ def _device(device: Body) -> Iterator[FieldError]:
     attributes, capacity = mapping(device.get("attributes")), mapping(device.get("capacity"))
     if len(attributes) + len(capacity) > _MOST_NAMES:
         yield FieldError("attributes", f"and capacity are {len(attributes) + len(capacity)}: at most {_MOST_NAMES}")
-    count = sum(max(1, sum(len(mapping(each).get(name) or ()) for name in _LISTS)) for each in attributes.values())
+    count = sum(max(1, sum(len(texts(mapping(each).get(name))) for name in _LISTS)) for each in attributes.values())
     if count > _MOST_VALUES:
         yield FieldError("attributes", f"have {count} values: at most {_MOST_VALUES} are allowed")
-    conditions, failures = (device.get(name) or [] for name in ("bindingConditions", "bindingFailureConditions"))
+    conditions, failures = (texts(device.get(name)) for name in ("bindingConditions", "bindingFailureConditions"))
     if bool(conditions) != bool(failures):
         missing = "bindingFailureConditions" if conditions else "bindingConditions"
         yield FieldError(missing, "missing: bindingConditions and bindingFailureConditions go together")
-    if set(map(str, conditions)) & set(map(str, failures)):
+    if set(conditions) & set(failures):
         yield FieldError(
             "bindingFailureConditions", "has one that is a binding condition too: leave it out of one of them"
         )
@@ -164,7 +164,7 @@ def _node_term(term: Body) -> Iterator[FieldError]:
         for field, message in _requirement(requirement):
             yield FieldError(f"matchExpressions[{index}].{field}", message)
     for index, requirement in entries(term.get("matchFields")):
-        at, values = f"matchFields[{index}]", requirement.get("values") or []
+        at, values = f"matchFields[{index}]", texts(requirement.get("values"))
         if requirement.get("key") != "metadata.name":
             yield FieldError(f"{at}.key", "the only field of nodes that can be asked for is metadata.name")
         if requirement.get("operator") not in _EQUAL:
@@ -176,7 +176,7 @@ def _node_term(term: Body) -> Iterator[FieldError]:
 
 
 def _requirement(requirement: Body) -> Iterator[FieldError]:
-    operator, values = requirement.get("operator") or "", requirement.get("values") or []
+    operator, values = text(requirement.get("operator")), texts(requirement.get("values"))
     if wrong := formats.label_key(requirement.get("key")):
         yield FieldError("key", wrong)
     if operator not in (*_EQUAL, *_THERE, *_COMPARING):
@@ -187,13 +187,13 @@ def _requirement(requirement: Body) -> Iterator[FieldError]:
         yield FieldError("values", f"operator {operator} takes none: leave them out")
     elif operator in _COMPARING and len(values) != 1:
         yield FieldError("values", f"operator {operator} compares with one whole number")
-    for index, value in enumerate(values if isinstance(values, list) else ()):
+    for index, value in enumerate(values):
         if wrong := formats.label_value(value):
             yield FieldError(f"values[{index}]", wrong)
 
 
 def _selector_requirement(requirement: Body) -> Iterator[FieldError]:
-    operator, values = requirement.get("operator") or "", requirement.get("values") or []
+    operator, values = text(requirement.get("operator")), texts(requirement.get("values"))
     if operator not in (*_EQUAL, *_THERE):
         yield FieldError("operator", f"write {', '.join((*_EQUAL, *_THERE))}")
     elif (operator in _EQUAL) != bool(values):
@@ -248,7 +248,19 @@ def _workload(spec: Body) -> Iterator[FieldError]:
         yield FieldError("template.metadata.labels", f"lack {wrong}: {wanted[wrong]} of the selector: write it")
 
 
+def _attachment(spec: Body) -> Iterator[FieldError]:
+    chosen = [name for name, value in mapping(spec.get("source")).items() if value is not None]
+    if len(chosen) != 1:
+        yield FieldError("source", "write exactly one of persistentVolumeName and inlineVolumeSpec")
+
+
 RULES: Final[Mapping[str, tuple[Check, ...]]] = {
+    "core.LimitRangeSpec": (admission_rules.of_limits,),
+    "core.ResourceQuotaSpec": (admission_rules.of_quota,),
+    "node.Overhead": (admission_rules.of_overhead,),
+    "node.Scheduling": (admission_rules.of_scheduling,),
+    "storage.CSIStorageCapacity": (admission_rules.of_capacity,),
+    "storage.VolumeAttachmentSpec": (_attachment,),
     "core.PodSpec": (_pod_spec,),
     "core.NodeSelectorTerm": (_node_term,),
     "core.PersistentVolumeSpec": (_volume,),

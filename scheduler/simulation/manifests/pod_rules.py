@@ -30,7 +30,7 @@ def of_pod_spec(pod: Body, at: str) -> Iterator[FieldError]:
     for index, each in entries(pod.get("topologySpreadConstraints")):
         yield from _of_spread(each, f"{at}.topologySpreadConstraints[{index}]")
     for index, each in entries(pod.get("tolerations")):
-        yield from _of_toleration(each, f"{at}.tolerations[{index}]")
+        yield from of_toleration(each, f"{at}.tolerations[{index}]")
     yield from _of_affinity(mapping(pod.get("affinity")), f"{at}.affinity")
     yield from _of_claims(pod, at)
     for name in ("initContainers", "containers"):
@@ -104,7 +104,8 @@ def _of_requirement(requirement: Body, at: str, operators: tuple[str, ...]) -> I
         )
 
 
-def _of_toleration(toleration: Body, at: str) -> Iterator[FieldError]:
+def of_toleration(toleration: Body, at: str) -> Iterator[FieldError]:
+    """Return the errors in a toleration of a pod or of a RuntimeClass; `at` is its place."""
     yield from _choice(toleration, "operator", ("Exists", "Equal", "Lt", "Gt"), at)
     yield from _choice(toleration, "effect", _EFFECTS, at)
     operator = text(toleration.get("operator"))

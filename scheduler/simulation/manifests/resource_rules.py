@@ -15,17 +15,17 @@ _LIMITS: Final = ("limits", "requests")
 
 def of_container(resources: Body) -> Iterator[FieldError]:
     """Return the errors in `resources` of a container; paths begin below it."""
-    yield from _of(resources, _of_name)
+    yield from _of(resources, of_name)
 
 
 def of_pod(pod: Body) -> Iterator[FieldError]:
     """Return the errors in `resources` of a pod's spec (KEP-2837): few names, and enough for its containers."""
     resources = mapping(pod.get("resources"))
     yield from _of(resources, _of_pod_name)
-    limits = _read(mapping(resources.get("limits")))
+    limits = read_amounts(mapping(resources.get("limits")))
     containers = [mapping(container.get("resources")) for _, container in entries(pod.get("containers"))]
-    own = [tuple(_read(mapping(each.get(kind))) for kind in ("requests", "limits")) for each in containers]
-    for name, amount in _read(mapping(resources.get("requests"))).items():
+    own = [tuple(read_amounts(mapping(each.get(kind))) for kind in ("requests", "limits")) for each in containers]
+    for name, amount in read_amounts(mapping(resources.get("requests"))).items():
         # a container's limit counts where it requests nothing
         asked = (requests.get(name, most.get(name)) for requests, most in own)
         if sum(each.nano for each in asked if each is not None) > amount.nano:
@@ -39,7 +39,8 @@ def of_pod(pod: Body) -> Iterator[FieldError]:
         )
 
 
-def _of_name(name: str) -> str:
+def of_name(name: str) -> str:
+    """Say what is wrong with the name of a resource of a container; "" where nothing is."""
     if wrong := formats.label_key(name):
         return wrong
     if "/" not in name and name not in _OF_CONTAINERS and not name.startswith(_HUGE):
@@ -54,11 +55,11 @@ def _of_pod_name(name: str) -> str:
     return "" if is_known else f"a pod as a whole has only cpu, memory and {_HUGE}<size>: write it in its containers"
 
 
-def _of(resources: Body, of_name: Callable[[str], str]) -> Iterator[FieldError]:
-    amounts = {kind: _read(mapping(resources.get(kind))) for kind in _LIMITS}
+def _of(resources: Body, is_named: Callable[[str], str]) -> Iterator[FieldError]:
+    amounts = {kind: read_amounts(mapping(resources.get(kind))) for kind in _LIMITS}
     for kind in _LIMITS:
         for name, amount in amounts[kind].items():
-            if wrong := of_name(name) or _of_amount(name, amount):
+            if wrong := is_named(name) or _of_amount(name, amount):
                 yield FieldError(f"{kind}[{name}]", wrong)
     for name, amount in amounts["requests"].items():
         if wrong := _against_limit(name, amount, amounts["limits"].get(name)):
@@ -68,7 +69,8 @@ def _of(resources: Body, of_name: Callable[[str], str]) -> Iterator[FieldError]:
         yield FieldError("requests", "huge pages need cpu or memory beside them: write one")
 
 
-def _read(given: Body) -> dict[str, Quantity]:
+def read_amounts(given: Body) -> dict[str, Quantity]:
+    """Read amounts by resource, without those that are no quantities."""
     found = {}
     for name, amount in given.items():
         try:

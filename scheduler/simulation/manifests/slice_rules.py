@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from scheduler.simulation.manifests.fields import Body, FieldError, entries, mapping
+from scheduler.simulation.manifests.fields import Body, FieldError, entries, mapping, texts
 from solver.domain.quantity import NANO, QuantityError, parse
 
 _MOST_VALUES: Final = 10
@@ -30,7 +30,7 @@ def of_slice_spec(slice_spec: Body) -> Iterator[FieldError]:
 
 
 def _of_policy(policy: Body, capacity: int | None, at: str) -> Iterator[FieldError]:
-    values, limits, default = policy.get("validValues"), policy.get("validRange"), _nano(policy.get("default"))
+    values, limits, default = texts(policy.get("validValues")), policy.get("validRange"), _nano(policy.get("default"))
     if values and limits is not None:
         yield FieldError(at, "validValues and validRange exclude each other: keep one of them")
     elif default is None and (values or limits is not None):

@@ -147,6 +147,31 @@ RULES: Final[Mapping[str, _Rules]] = {
         "podReplacementPolicy": (one_of("Failed", "TerminatingOrFailed"),),
         **dict.fromkeys(("backoffLimit", "ttlSecondsAfterFinished", "activeDeadlineSeconds"), (between(0),)),
     },
+    "batch.CronJobSpec": {
+        "concurrencyPolicy": (one_of("Allow", "Forbid", "Replace"),),
+        **dict.fromkeys(
+            ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"), (between(0),)
+        ),
+    },
+    "apps.DaemonSetSpec": dict.fromkeys(("minReadySeconds", "revisionHistoryLimit"), (between(0),)),
+    "core.ReplicationControllerSpec": {"minReadySeconds": (between(0),)},
+    "node.RuntimeClass": {"handler": (required, label)},
+    "node.Scheduling": {"nodeSelector": (keys(label_key), values(label_value))},
+    "storage.CSINodeSpec": {"drivers": (unique("name"),)},
+    "storage.CSINodeDriver": {
+        "name": (required, driver),
+        "nodeID": (required,),
+        "topologyKeys": (each(required), each(label_key), unique()),
+    },
+    "storage.VolumeNodeResources": {"count": (between(0),)},
+    "storage.CSIStorageCapacity": {"storageClassName": (required, subdomain)},
+    "storage.VolumeAttachment": {"spec": (required,)},
+    "storage.VolumeAttachmentSpec": {
+        "attacher": (required, driver),
+        "nodeName": (required, subdomain),
+        "source": (required,),
+    },
+    "storage.VolumeAttachmentSource": {"persistentVolumeName": (required, subdomain)},
     "core.CSIPersistentVolumeSource": {"driver": (required, driver), "volumeHandle": (required,)},
     "core.TopologySelectorLabelRequirement": {"key": (required, label_key), "values": (required, unique())},
     "core.TopologySelectorTerm": {"matchLabelExpressions": (required, unique("key"))},

@@ -1,10 +1,16 @@
 """Values that the API server refuses: each is named by its field. `make reading` holds the rules to the server."""
 
+import copy
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from scheduler.simulation.manifests import api_schema
+from e2e.reading import judges
+from e2e.reading.mutations import BASES
+from scheduler.kube.api_versions import NEWEST_MINOR
+from scheduler.simulation.manifests import api_schema, object_rules, value_rules
 from scheduler.simulation.manifests.api_validation import of_object
 from scheduler.simulation.manifests.formats import unique
 from scheduler.simulation.manifests.value_rules import RULES
@@ -141,3 +147,40 @@ def test_entries_of_a_long_list_are_not_compared_with_each_other() -> None:
     assert unique("name")(entries) == ""
     assert Name.compared - before < len(entries)
     assert unique("name")([*entries, {"name": Name("d7")}]).startswith("d7 stands twice")
+
+
+TYPES = sorted({*RULES, *object_rules.RULES})
+VALUES = ([], {}, 5, -1.5, True, "text", "", None, ["text"], [5, None], [[]], [{"a": {}}], {"a": "b"}, {"a": [{}]})
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_value_of_another_type_is_no_exception(name: str) -> None:
+    """Strict field validation names it; the rules see it, too."""
+    group, _, kind = name.partition(".")
+    types = api_schema.load().types
+    versions = [each for each in types if each.partition(".")[0] == group and each.endswith(f".{kind}")]
+    fields = {field for each in versions for field in types[each]}
+    assert fields
+    for field, value in itertools.product(fields, VALUES):
+        inside = dict.fromkeys(fields, value)
+        for body in ({field: value}, {field: inside}, {field: [inside]}, {field: {"a": inside}}, inside):
+            list(value_rules.of_object(body, versions[0]))
+
+
+@pytest.mark.parametrize("base", BASES, ids=[f"{each['kind']} {number}" for number, each in enumerate(BASES)])
+def test_a_field_of_another_type_is_no_exception_of_any_reader(base: dict[str, Any]) -> None:
+    for place, value in itertools.product(list(_places(base)), ([], {}, 5, True, "text", [5, None], {"a": [{}]})):
+        body = copy.deepcopy(base)
+        holder: Any = body
+        for key in place[:-1]:
+            holder = holder[key]
+        holder[place[-1]] = value
+        judges.of_dovetail(body, f"1.{NEWEST_MINOR}")
+
+
+def _places(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    if at:
+        yield at
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in parts:
+        yield from _places(each, (*at, key))

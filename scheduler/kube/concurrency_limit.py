@@ -18,6 +18,12 @@ _INFLATED: Final = 4.0
 """Latency above this multiple of the best seen halves the limit."""
 _DRIFT: Final = 1.02
 """Growth of the best latency with each window, so that a server that stays slower becomes the new reference."""
+_UNMOVED: Final = 0.75
+"""
+Half as many requests that take more than this share of the time before are not what keeps the server busy.
+
+Where our own requests queue, half of them take half the time (Little's law).
+"""
 _SMALLEST_WINDOW: Final = 16
 _STATUS_SHARE: Final = 0.1
 """Share of the slots for conditions and events, which no pod waits for."""
@@ -30,6 +36,9 @@ class ConcurrencyLimit:
     Its input is the latency of every answer and every 429. A window of as many answers as the limit has slots (at least
     16) moves it by one at most. Only windows that used at least half of the slots count: an idle server's latency says
     nothing about a busy one's.
+
+    A halving for latency is an experiment. If it does not help, others keep the server busy, and giving way to them
+    would only make pods wait: it is taken back, and this latency is the reference from then on.
     """
 
     def __init__(self, start: int = 32, most: int = 64, least: int = 8) -> None:
@@ -39,6 +48,10 @@ class ConcurrencyLimit:
         self._best_seconds = 0.0
         self._window: list[float] = []
         self._window_used = 0
+        self._halved_for = 0.0
+        """The mean latency for which the limit was halved; 0 after any other window."""
+        self._under_way = 0
+        """Answers still to come to requests from before that halving."""
         self._ignore_until = 0.0
         self._closed_until = 0.0
 
@@ -49,6 +62,9 @@ class ConcurrencyLimit:
 
     def answered(self, seconds: float, used: int, now: float) -> None:
         """Learn from an answer that took `seconds` while `used` requests were under way."""
+        if self._under_way:
+            self._under_way -= 1
+            return
         self._window.append(seconds)
         self._window_used = max(self._window_used, used)
         if len(self._window) >= max(self.value, _SMALLEST_WINDOW):
@@ -65,23 +81,30 @@ class ConcurrencyLimit:
 
     def _close_window(self, now: float) -> None:
         mean = sum(self._window) / len(self._window)
-        was_busy = self._window_used * 2 >= self.value
+        used, was_busy = self._window_used, self._window_used * 2 >= self.value
         self._window, self._window_used = [], 0
         if not was_busy:
             return
+        before, self._halved_for = self._halved_for, 0.0
+        if before and mean > before * _UNMOVED:
+            self._best_seconds, self._value = mean, min(self._value * 2, float(self._most))
+            return
         self._best_seconds = min(mean, self._best_seconds * _DRIFT) if self._best_seconds else mean
         if mean > self._best_seconds * _INFLATED:
-            self._halve(now)
+            if self._halve(now):
+                self._halved_for, self._under_way = mean, used
         elif mean <= self._best_seconds * _FLAT:
             self._value = min(self._value + 1, float(self._most))
 
-    def _halve(self, now: float) -> None:
-        """Halve once for all the answers to requests that were already under way."""
+    def _halve(self, now: float) -> bool:
+        """Halve once for all the answers to requests that were already under way; say whether it was."""
         if now < self._ignore_until:
-            return
+            return False
         self._value = max(self._value / 2, float(self._least))
         self._window, self._window_used = [], 0
+        self._halved_for, self._under_way = 0.0, 0
         self._ignore_until = max(self._closed_until, now + max(self._best_seconds, 0.05) * 2)
+        return True
 
 
 class ResizableSemaphore:

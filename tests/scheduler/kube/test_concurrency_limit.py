@@ -1,6 +1,7 @@
 """The limit follows the server's answers, and the slots follow the limit."""
 
 import asyncio
+from collections import deque
 
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots, ResizableSemaphore
 from tests.support.shell_clock import VirtualClock
@@ -68,6 +69,45 @@ def test_a_server_that_stays_slower_becomes_the_new_normal() -> None:
     answer(limit, 0.02, windows=60)
 
     assert limit.value > slower
+
+
+def served(limit: ConcurrencyLimit, *, others_seconds: float, own_seconds: float, answers: int) -> list[int]:
+    """
+    Keep all slots in use at a server where a request waits for others' work, and for those of our own before it.
+
+    Return the limit after each answer.
+    """
+    found: list[int] = []
+    under_way: deque[float] = deque()
+    now = 0.0
+    for _ in range(answers):
+        while len(under_way) < limit.value:
+            under_way.append(others_seconds + own_seconds * (len(under_way) + 1))
+        seconds, used = under_way.popleft(), len(under_way) + 1
+        now += seconds / used
+        limit.answered(seconds, used, now)
+        found.append(limit.value)
+    return found
+
+
+def test_where_others_keep_the_server_busy_the_limit_stays() -> None:
+    limit = ConcurrencyLimit(start=32, most=64)
+    served(limit, others_seconds=0.01, own_seconds=0.0005, answers=300)
+
+    found = served(limit, others_seconds=1.5, own_seconds=0.0005, answers=2000)
+
+    assert sum(each < 32 for each in found) < len(found) / 20
+    assert found[-1] >= 32
+
+
+def test_where_our_own_requests_queue_the_limit_falls() -> None:
+    limit = ConcurrencyLimit(start=32, most=64)
+    served(limit, others_seconds=0.01, own_seconds=0.0001, answers=200)
+
+    found = served(limit, others_seconds=0.01, own_seconds=0.01, answers=1000)
+
+    assert min(found[:200]) <= 9
+    assert max(found[150:400]) <= 24  # and grows slowly, as a server that stays slower is the new reference
 
 
 def test_a_refusal_for_load_halves_the_limit() -> None:

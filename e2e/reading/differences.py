@@ -51,7 +51,7 @@ _NO_PLACE: Final = (
     *("shareProcess", "restartPolicyRules", "dataSource", "more than 1 volume type", "maxFailedIndexes", "claimRef"),
     *(
         "backoffLimitPerIndex",
-        r"spec\.(schedule|timeZone)",
+        *(r"spec\.(schedule|timeZone)", "podCIDRs", "volumeLifecycleModes", "manualSelector"),
         r"Workload.* spec\.(controllerRef|podGroupTemplates|compositePodGroupTemplates)",
         "hostname",
         r"metadata\.(managed|finalizers|owner|gener|uid|uID|self|resourceV|delet|annot)",
@@ -90,6 +90,11 @@ DIFFERENCES: Final = (
         "null in a map or list",
         "A null value counts as absent, as `kubectl apply` has it; the server stores an empty text or 0.",
         re.compile(r"becomes (null|None)"),
+    ),
+    Difference(
+        "two constraints in one",
+        "A constraint with matchAttribute and distinctAttribute is an error: the second one would count for nothing.",
+        re.compile(r"the server: takes it\n  Dovetail: .*are both there"),
     ),
     Difference(
         "more pods than a cluster holds",

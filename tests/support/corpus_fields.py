@@ -182,7 +182,11 @@ VIEWS: Final[dict[str, list[Edits]]] = {
         {"spec.resourceClaims[].resourceClaimName": None},
         {"spec.disruptionMode.all": None},
     ],
-    "ResourceClaim": [{}, {"spec.devices.requests[].exactly": None}],
+    "ResourceClaim": [
+        {},
+        {"spec.devices.requests[].exactly": None},
+        {"spec.devices.constraints[].matchAttribute": None},  # beside it distinctAttribute counts for nothing
+    ],
     "ResourceSlice": _slice_views(),
 }
 """

@@ -332,11 +332,11 @@ def _constraints(wire: Sequence[_Constraint]) -> tuple[Constraint, ...]:
     found = []
     for each in wire:
         requests = each.requests or ()
-        if each.match_attribute is not None:
+        if each.match_attribute is not None:  # the API takes both at once, and then counts this one only
             found.append(Constraint(kind=ConstraintKind.MATCH, attribute=each.match_attribute, requests=requests))
-        if each.distinct_attribute is not None:
+        elif each.distinct_attribute is not None:
             found.append(Constraint(kind=ConstraintKind.DISTINCT, attribute=each.distinct_attribute, requests=requests))
-        if each.match_attribute is None and each.distinct_attribute is None:
+        else:
             found.append(Constraint(kind=ConstraintKind.UNKNOWN, attribute="", requests=requests))
     return tuple(found)
 

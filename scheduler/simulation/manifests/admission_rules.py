@@ -155,16 +155,17 @@ def of_overhead(overhead: Body) -> Iterator[FieldError]:
 
 def of_capacity(capacity: Body) -> Iterator[FieldError]:
     """Return the errors in a CSIStorageCapacity that its fields alone do not show."""
-    sizes = {name: capacity[name] for name in ("capacity", "maximumVolumeSize") if capacity.get(name) is not None}
-    for name, amount in read_amounts(sizes).items():
-        if amount.nano < 0:
-            yield FieldError(name, f"is {amount}: write 0 or more")
+    amount = read_amounts({"capacity": capacity.get("capacity")}).get("capacity")
+    if amount is not None and amount.nano < 0:
+        yield FieldError("capacity", f"is {amount}: write 0 or more")
 
 
 def of_scheduling(scheduling: Body) -> Iterator[FieldError]:
     """Return the errors in the scheduling of a RuntimeClass that its fields alone do not show."""
     for index, toleration in entries(scheduling.get("tolerations")):
         yield from pod_rules.of_toleration(toleration, f"tolerations[{index}]")
+        if wrong := formats.label_value(toleration.get("value")):
+            yield FieldError(f"tolerations[{index}].value", wrong)
         if toleration.get("operator") in ("Lt", "Gt"):
             yield FieldError(f"tolerations[{index}].operator", "a RuntimeClass has only Exists and Equal: write one")
     fields = ("key", "operator", "value", "effect")

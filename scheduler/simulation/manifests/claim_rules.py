@@ -164,7 +164,8 @@ def _of_toleration(toleration: Body, at: str) -> Iterator[FieldError]:
 def _of_constraint(constraint: Body, at: str) -> Iterator[FieldError]:
     chosen = [name for name in _RELATIONS if constraint.get(name)]
     if len(chosen) != 1:
-        message = "exclude each other: keep one of them" if chosen else "are both missing: write one of them"
+        both = "are both there, and distinctAttribute would count for nothing: write a constraint for each"
+        message = both if chosen else "are both missing: write one of them"
         yield FieldError(at, f"{' and '.join(_RELATIONS)} {message}")
     for name in chosen:
         attribute = constraint[name]

@@ -106,7 +106,7 @@ RULES: Final[Mapping[str, _Rules]] = {
     "core.TopologySpreadConstraint": {"topologyKey": (required, label_key), "matchLabelKeys": (each(label_key),)},
     "core.PodAffinityTerm": {
         "topologyKey": (required, label_key),
-        "namespaces": (each(label),),
+        "namespaces": (each(required), each(label)),
         "mismatchLabelKeys": (each(required), each(label_key)),
     },
     "core.NodeSelectorRequirement": {"key": (required,)},
@@ -183,7 +183,7 @@ RULES: Final[Mapping[str, _Rules]] = {
     },
     "scheduling.PriorityClass": {
         "value": (between(-(2**31), 10**9),),
-        "preemptionPolicy": (one_of("PreemptLowerPriority", "Never"),),
+        "preemptionPolicy": (given, one_of("PreemptLowerPriority", "Never")),
     },
     "policy.PodDisruptionBudgetSpec": {
         "minAvailable": (_budget,),
@@ -197,8 +197,6 @@ RULES: Final[Mapping[str, _Rules]] = {
         "effect": (required, one_of(*_EFFECTS)),
     },
     "resource.DeviceToleration": {"key": (label_key,), "value": (label_value,), "effect": (one_of(*_EFFECTS),)},
-    "resource.ExactDeviceRequest": {"tolerations": (at_most(16),)},
-    "resource.DeviceSubRequest": {"tolerations": (at_most(16),)},
     "resource.DeviceSelector": {"cel": (required,)},
     "resource.DeviceClassSpec": {"extendedResourceName": (extended_resource,)},
     "resource.ResourceSliceSpec": {

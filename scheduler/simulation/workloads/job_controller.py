@@ -22,6 +22,7 @@ from scheduler.simulation.workloads.pod_templates import (
 )
 
 _JOB_NAME: Final = ("job-name", "batch.kubernetes.io/job-name")
+_LONGEST_LABEL: Final = 63
 _CONTROLLER_UID: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _FINISHED: Final = frozenset({"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
@@ -105,7 +106,7 @@ def pods(job: Body, own: Sequence[Body], name_of: NameOf) -> Iterator[Body]:
 def _labels(job: Body) -> dict[str, str]:
     """Return the labels that the API server adds to a Job's template (generateSelector)."""
     name, uid = (text(metadata(job).get(each)) for each in ("name", "uid"))
-    return dict.fromkeys(_JOB_NAME, name) | dict.fromkeys(_CONTROLLER_UID, uid)
+    return dict.fromkeys(_JOB_NAME, name) | dict.fromkeys(_CONTROLLER_UID, uid[:_LONGEST_LABEL])
 
 
 def _indexes(job: Body, own: Sequence[Body], missing: int) -> Iterator[int]:

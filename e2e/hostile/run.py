@@ -88,9 +88,9 @@ async def world(plane: ControlPlane, setting: Setting) -> AsyncIterator[World]:
             stream, bare = Stream(session, setting.per_second), Stream(session, _BARE_PER_SECOND, BARE_WRITER)
             writer = _bare_writer(plane, kubeconfig)
             there = World(plane, stage, keeper, stream, bare, writer, kubeconfig, start_seconds)
-            there.bare_start_seconds = await _write_through(there, kubeconfig)
             tasks = [asyncio.create_task(each) for each in (keeper.run(), stream.run(), bare.run())]
             try:
+                there.bare_start_seconds = await _write_through(there, kubeconfig)
                 yield there
             finally:
                 await asyncio.to_thread(there.writer.stop)

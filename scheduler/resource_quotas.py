@@ -35,6 +35,11 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True):
         used = {name: self.used.get(name, 0) + usage.get(name, 0) for name in self.hard}
         return msgspec.structs.replace(self, used=used)
 
+    def room_for(self, usage: Mapping[str, int]) -> int | None:
+        """Return how many objects of some usage are admitted one after the other; None is any number."""
+        limited = ((hard - self.used.get(name, 0), usage.get(name, 0)) for name, hard in self.hard.items())
+        return min((max(0, left) // asked for left, asked in limited if asked > 0), default=None)
+
     def refusal(self, usage: Mapping[str, int]) -> str:
         """Say why an object is too much for the quota; empty if it is not."""
         for name, hard in sorted(self.hard.items()):

@@ -17,7 +17,6 @@ from scheduler.cli.arguments import (
     read_manifests,
     refuse,
     report,
-    warn,
 )
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.sources.configuration import ConfigurationReader, add_configured_cluster
@@ -92,10 +91,7 @@ def execute(options: argparse.Namespace) -> int:
     if not case.own:
         return refuse(f"fit: {', '.join(map(str, paths))}: no pod waits for scheduler {name}")
     most = None if wanted is None else min(fitting.MOST_COPIES, wanted or fitting.MOST_COPIES)
-    limiting = made.quotas.named_in({pod.namespace for pod in case.own})
-    if wanted is not None and limiting:
-        warn(f"copies are counted without ResourceQuotas: {', '.join(limiting)} may allow fewer")
-    answer = fitting.fit(simulator.recorded(case, settings, name), case.own, most)
+    answer = fitting.fit(simulator.recorded(case, settings, name), case.own, most, quotas=made.quotas)
     needed = wanted or 1
     if options.output == TABLE:
         fitting.show(answer, needed, sys.stdout)

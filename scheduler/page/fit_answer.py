@@ -94,6 +94,8 @@ class FitAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_f
     victims: tuple[FitVictim, ...] = ()
     moves: tuple[FitMove, ...] | None = None
     changes: tuple[FitChange, ...] = ()
+    changes_title: str = ""
+    """What would start after one of them; empty without any."""
     problems: tuple[FitProblem, ...] = ()
     warnings: tuple[str, ...] = ()
     leaves_out: str = ""
@@ -158,6 +160,7 @@ def answer_of(found: Fit, wanted: int, seen: FitVisibility) -> FitAnswer:
             FitMove(seen.pod(each.pod), seen.node(each.source), seen.node(each.target)) for each in found.moves.moves
         ),
         changes=tuple(FitChange(each.message, each.node) for each in found.changes),
+        changes_title=fitting.changes_title(found) if found.changes else "",
         warnings=tuple(_defects(found, seen)),
         leaves_out="" if seen.everything else _left_out(found),
     )

@@ -22,6 +22,7 @@ from scheduler.page.fit_answer import FitAnswer, FitVisibility
 from scheduler.page.fit_questions import SECONDS, FitFailure, FitQuestion, FitSource
 from scheduler.settings import Settings, SettingsError, served, unserved
 from scheduler.simulation import defaults, fitting, live_cluster, simulator
+from scheduler.simulation.admission.quota_admission import QuotaLedger
 from scheduler.simulation.case_builder import CaseBuilder
 from scheduler.simulation.live_cluster import ClusterObjects
 from scheduler.simulation.manifests import documents
@@ -91,7 +92,7 @@ def answer(question: FitQuestion) -> FitAnswer | FitFailure:
     if reaching or not case.own:
         none = ManifestProblem(_NAME, "", "", "no pod in it waits for a scheduler: write a Pod, a Job or a Deployment")
         return fit_answer.wrong((*case.problems, *reaching, *(() if case.own or case.problems else (none,))))
-    found = _decided(question, case, settings, name)
+    found = _decided(question, case, settings, name, quotas=made.quotas)
     other = unserved(question.source.settings, name)
     warnings = (*case.warnings, *([f"a pod has {other}"] if other else []), *found.warnings)
     return msgspec.structs.replace(
@@ -106,7 +107,9 @@ def _wrong_scheduler(made: CaseBuilder, message: str) -> FitAnswer:
     return fit_answer.wrong((*made.problems, ManifestProblem(_NAME, "", "spec.schedulerName", message)))
 
 
-def _decided(question: FitQuestion, case: SimulationCase, settings: Settings, name: str) -> FitAnswer:
+def _decided(
+    question: FitQuestion, case: SimulationCase, settings: Settings, name: str, *, quotas: QuotaLedger
+) -> FitAnswer:
     nodes = None if question.sees_nodes else {each.scope.node_name for each in case.snapshot.slices}
     seen = FitVisibility(question.namespaces, nodes)
     record = simulator.recorded(case, settings, name)
@@ -114,7 +117,7 @@ def _decided(question: FitQuestion, case: SimulationCase, settings: Settings, na
         policy = msgspec.structs.replace(record.policy, tells_inventory=False)
         record = msgspec.structs.replace(record, policy=policy)
     most = None if question.wanted is None else min(fitting.MOST_COPIES, question.wanted or fitting.MOST_COPIES)
-    found = fitting.fit(record, case.own, most, says_changes=seen.everything)
+    found = fitting.fit(record, case.own, most, quotas=quotas, says_changes=seen.everything)
     return fit_answer.answer_of(found, question.wanted or 1, seen)
 
 

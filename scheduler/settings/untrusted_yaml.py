@@ -5,6 +5,8 @@ The limits are checked on the parser's events before anything is built. PyYAML's
 that deep nesting would crash the process. Every copy of a document would expand its aliases ("billion laughs").
 """
 
+import re
+from collections import Counter
 from collections.abc import Hashable
 from typing import Any, Final, cast
 
@@ -21,6 +23,10 @@ MOST_DEPTH: Final = 200
 """Levels of nesting. Code that walks documents recurses, and Python's limit is 1000."""
 MOST_REPEATED: Final = 1_000_000
 """Values plus characters that aliases may add to one document."""
+_MOST_TAG_DIRECTIVES: Final = 100
+"""libyaml compares each `%TAG` line with all before it, and each tag with all of them."""
+_TAG_DIRECTIVE: Final = re.compile("(?:^|[\r\x85\u2028\u2029])\ufeff?%TAG[ \t]", re.MULTILINE)
+"""Also at line breaks of YAML that are none of Python's `^`."""
 
 _BAD_VALUES: Final = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 """Exceptions of PyYAML's constructors for a value that does not fit its tag (`!!timestamp x`, `!!bool x`)."""
@@ -28,8 +34,8 @@ _BAD_VALUES: Final = (ValueError, TypeError, LookupError, AttributeError, Arithm
 
 def load(text: str) -> Any:
     """Parse one document: times stay strings, keys are strings and unique. Raise `yaml.YAMLError`."""
-    _check_limits(text)
     try:
+        _check_limits(text)
         return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader that refuses duplicate keys
     except _BAD_VALUES as error:
         raise yaml.YAMLError(f"a value does not fit its tag: {error}") from error
@@ -69,6 +75,7 @@ class _Expansion:
 
     def __init__(self) -> None:
         self._open: list[tuple[str | None, int]] = []
+        self._open_names: Counter[str | None] = Counter()
         self._known: dict[str, int] = {}
         self._total = 0
         self._repeated = 0
@@ -80,11 +87,13 @@ class _Expansion:
             return
         if isinstance(event, yaml.CollectionStartEvent):
             self._open.append((event.anchor, self._total))
+            self._open_names[event.anchor] += 1
             self._total += 1
             if len(self._open) > MOST_DEPTH:
                 raise _refusal(TOO_DEEP, event)
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, before = self._open.pop()
+            self._open_names[anchor] -= 1
             if anchor is not None:
                 self._known[anchor] = self._total - before
         elif isinstance(event, yaml.ScalarEvent):
@@ -95,7 +104,7 @@ class _Expansion:
 
     def _repeat(self, event: yaml.AliasEvent) -> None:
         name = event.anchor or ""
-        if any(anchor == name for anchor, _ in self._open):
+        if self._open_names[name]:
             raise _refusal(f"the alias *{name} stands inside of what it repeats: write the value out", event)
         weight = self._known.get(name, 0)  # the parser reports an undefined alias
         self._total += weight
@@ -110,6 +119,8 @@ def _refusal(problem: str, event: yaml.Event) -> yaml.MarkedYAMLError:
 
 
 def _check_limits(text: str) -> None:
+    if sum(1 for _ in _TAG_DIRECTIVE.finditer(text)) > _MOST_TAG_DIRECTIVES:
+        raise yaml.YAMLError(f"it has more than {_MOST_TAG_DIRECTIVES} %TAG lines: write the tags out")
     expansion = _Expansion()
     for event in yaml.parse(text, Loader=_Loader):
         expansion.take(event)

@@ -117,7 +117,7 @@ class CaseBuilder:
             elif route in decoding.KINDS:
                 self._add_object(decoding.KINDS[route], document)
             elif (found := self.workloads.of_other_kind(document)) is not None:
-                self.add(found)
+                self.add(each for each in found if not self._is_known_claim(each.body))
             else:
                 self.skipped[f"{text(document.body['kind'])} ({text(document.body['apiVersion'])})"] += 1
 
@@ -185,7 +185,7 @@ class CaseBuilder:
         """Remove the cluster's pods that manifests replace, with what they hold."""
         keys = {key_of(each.body) for each in self._documents(Kind.PODS) if not spec(each.body).get("nodeName")}
         groups = {key_of(each.body) for each in self._documents(Kind.POD_GROUPS)}
-        gone = replacement.replaced(self.live, keys, self.workloads.documents)
+        gone = replacement.replaced(self.live, keys, {*self.workloads.documents, *self.workloads.foreign})
         left = replacement.without_pods(self.live, gone, groups)
         self.gone, self.live = replacement.removed(self.live, left), left
         self.warnings += case_warnings.decided_anew(gone)

@@ -31,11 +31,13 @@ from solver.domain import (
 )
 
 if TYPE_CHECKING:
+    from scheduler.simulation.admission.quota_admission import CopyLimit, QuotaLedger
     from scheduler.simulation.case_builder import CaseBuilder
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 """What the API server sets as spec.schedulerName of a pod that names none."""
 MOST_COPIES: Final = 100_000
+_NO_COPY: Final = CopyCount(count=0, bound=0, is_proven=True)
 _COUNT_SECONDS: Final = 10.0
 _MOVES_SECONDS: Final = 10.0
 _MOST_MOVED_FOR: Final = 64
@@ -65,15 +67,16 @@ class Fit(NamedTuple):
     """
     The answer for the pods of a file.
 
-    `copies` is set where a count was asked for, up to `most`; a copy is `copy_size` pods. `moves` and `changes` say
-    what would let the pods in that do not start, where the plan evicts nothing for them. `changes` are about `stuck`,
-    one of these pods, and about its whole `gang` if it has one.
+    `copies` is set where a count was asked for, up to `most`; a copy is `copy_size` pods, and `limit` is what the
+    quotas admit. `moves` and `changes` say what would let the pods in that do not start, where the plan evicts nothing
+    for them. `changes` are about `stuck`, one of these pods, and about its whole `gang` if it has one.
     """
 
     result: SimulationResult
     copies: CopyCount | None
     copy_size: int
     most: int = 0
+    limit: "CopyLimit | None" = None
     moves: Relocation | None = None
     changes: tuple[NearestChange, ...] = ()
     stuck: PodId | None = None
@@ -88,10 +91,24 @@ class Fit(NamedTuple):
         """Whether more copies may fit than were to be counted."""
         return self.copies is not None and self.copies.count >= self.most
 
+    @property
+    def refusal(self) -> str:
+        """Why a quota refuses one copy more than start; empty where no quota ends the count."""
+        if self.copies is None or self.limit is None or self.is_cut or self.copies.count < self.limit.most:
+            return ""
+        return self.limit.refusal
 
-def fit(asked: Record, own: Collection[PodId], most: int | None, *, says_changes: bool = True) -> Fit:
+
+def fit(
+    asked: Record,
+    own: Collection[PodId],
+    most: int | None,
+    *,
+    quotas: "QuotaLedger | None" = None,
+    says_changes: bool = True,
+) -> Fit:
     """
-    Answer for the pods `own` of a case; with `most`, also count the copies that fit, up to `most`.
+    Answer for the pods `own` of a case; with `most`, also count the copies that fit and that `quotas` admit.
 
     The changes that would let a pod in name any object of the cluster: without `says_changes` none is searched.
     """
@@ -99,11 +116,13 @@ def fit(asked: Record, own: Collection[PodId], most: int | None, *, says_changes
     left = simulator.after_others(asked, own, cache)
     result = simulator.answer(left, cache)
     unit = _unit(left.batch)
-    copies = None
+    found = Fit(result, None, len(unit.pods))
     if most is not None:
+        limit = None if quotas is None else quotas.copies(left.batch.pods, unit.pods)
+        admitted = most if limit is None else min(most, limit.most)
         budget = Budget(seconds=_COUNT_SECONDS, deterministic_seconds=_COUNT_SECONDS, seed=left.seed)
-        copies = max_count(left.snapshot, unit, left.policy, budget, most, cache=cache)
-    found = Fit(result, copies, len(unit.pods), most or 0)
+        copies = max_count(left.snapshot, unit, left.policy, budget, admitted, cache=cache) if admitted else _NO_COPY
+        found = found._replace(copies=copies, most=most, limit=limit)
     evicting = {each.pod for preemption in result.plan.preemptions for each in preemption.placements}
     stuck = [each.pod for each in result.plan.unplaced if each.pod not in evicting and not _is_absent(each)]
     if not stuck:
@@ -141,7 +160,8 @@ def _unit(batch: Batch) -> Batch:
     kinds = {_kind(pod) for pod in batch.pods}
     if len(kinds) > 1 or any(pod.gang is not None for pod in batch.pods):
         return batch
-    return replace(batch, pods=batch.pods[:1])
+    whole = (pod for pod in batch.pods if all(each.claim or each.is_skipped for each in pod.claims))
+    return replace(batch, pods=(next(whole, batch.pods[0]),))
 
 
 def _kind(pod: Pod) -> Pod:
@@ -151,7 +171,7 @@ def _kind(pod: Pod) -> Pod:
         id=PodId(pod.id.namespace, ""),
         uid="",
         creation="",
-        claims=tuple(replace(each, claim=None) if each.template else each for each in pod.claims),
+        claims=tuple(replace(each, claim=None, refusal="") if each.template else each for each in pod.claims),
         volumes=tuple(replace(each, claim=None) for each in pod.volumes),
     )
 
@@ -169,6 +189,7 @@ def document(found: Fit, wanted: int) -> dict[str, Any]:
             "podsPerCopy": found.copy_size,
             "atMost": None if found.is_cut else copies.bound,
             "proven": copies.is_proven and not found.is_cut,
+            "quota": found.refusal or None,
         },
         "moves": None
         if found.moves is None
@@ -187,13 +208,17 @@ def show(found: Fit, wanted: int, to: TextIO) -> None:
         console.print("All of them fit after these moves (dovetail defrag makes them one by one):")
         defragment.show(found.moves, to)
     if found.changes:
-        who = f"Pod {found.stuck}"
-        if found.gang is not None:
-            who = f"Gang {found.gang.namespace}/{found.gang.name}"
-        made = ", made in all its waiting pods" if found.gang is not None else ""
-        console.print(Text(printing.visible(f"{who} would start after one of these{made} (each was solved):")))
+        console.print(Text(printing.visible(f"{changes_title(found)} (each was solved):")))
         for change in printing.visible(found.changes):
             console.print(printing.arrow(f"{change.message}  ({change.node})"))
+
+
+def changes_title(found: Fit) -> str:
+    """Say what would start after one of the changes."""
+    if found.gang is None:
+        return f"Pod {found.stuck} would start after one of these"
+    gang = f"{found.gang.namespace}/{found.gang.name}"
+    return f"Gang {gang} would start after one of these, made in all its waiting pods"
 
 
 def sentence(found: Fit) -> str:
@@ -201,7 +226,7 @@ def sentence(found: Fit) -> str:
     plan = found.result.plan
     total = len(plan.placements) + len(plan.unplaced)
     if found.copies is not None:
-        return _count(found.copies, found.copy_size, is_cut=found.is_cut)
+        return _count(found.copies, found)
     if not plan.unplaced:
         return f"It fits: {counted(total, 'pod')} would start now."
     victims = sum(len(each.victims) for each in plan.preemptions)
@@ -209,12 +234,13 @@ def sentence(found: Fit) -> str:
     return f"It does not fit: {len(plan.placements)} of {counted(total, 'pod')} would start now{after}."
 
 
-def _count(copies: CopyCount, size: int, *, is_cut: bool) -> str:
+def _count(copies: CopyCount, found: Fit) -> str:
+    size, why = found.copy_size, f": {found.refusal}" if found.refusal else ""
     if not copies.bound:
-        return f"No {'pod' if size == 1 else f'copy of {size} pods'} would start now."
+        return f"No {'pod' if size == 1 else f'copy of {size} pods'} would start now{why}."
     what = counted(copies.count, "pod" if size == 1 else "copy").replace("copys", "copies")
     each = f" of {size} pods{' each' if copies.count > 1 else ''}" if size > 1 else ""
-    proof = "no more would" if copies.is_proven else f"more may, up to {copies.bound}"
-    if is_cut:
+    proof = f"no more would{why}" if copies.is_proven else f"more may, up to {copies.bound}"
+    if found.is_cut:
         proof = "more were not counted"
     return f"{what}{each} would start now; {proof}."

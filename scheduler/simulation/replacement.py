@@ -6,6 +6,7 @@ and with their part in other claims. A claim keeps its allocation while another 
 changes a status.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -16,6 +17,9 @@ from solver.domain import Claim, ClaimId, Pod, PodGroup
 
 _TEMPLATE_HASH: Final = "pod-template-hash"
 _JOB_NAME: Final = "batch.kubernetes.io/job-name"
+_RAY_CLUSTER: Final = "ray.io/cluster"
+_RANDOM: Final = re.compile("[bcdfghjklmnpqrstvwxz2456789]{5}")
+"""The ending of a generated name."""
 
 WorkloadKey = tuple[str, str, str]
 """Kind, namespace and name of a workload."""
@@ -35,9 +39,20 @@ def _workloads(pod: Pod) -> Iterator[WorkloadKey]:
         return
     kind, labels, parent = pod.controller.kind, dict(pod.labels), pod.id.name.rpartition("-")[0]
     yield kind, pod.id.namespace, labels.get(_JOB_NAME, "") if kind == "Job" else parent
+    if kind == "RayCluster":
+        yield from _of_ray(pod.id.namespace, labels.get(_RAY_CLUSTER, ""))
     ending = f"-{labels.get(_TEMPLATE_HASH, '')}"
     if kind == "ReplicaSet" and parent.endswith(ending):
         yield "Deployment", pod.id.namespace, parent.removesuffix(ending)
+
+
+def _of_ray(namespace: str, cluster: str) -> Iterator[WorkloadKey]:
+    """Name a RayCluster, and the RayJob or RayService whose name a random ending has completed."""
+    yield "RayCluster", namespace, cluster
+    base, _, ending = cluster.rpartition("-")
+    if _RANDOM.fullmatch(ending):
+        yield "RayJob", namespace, base
+        yield "RayService", namespace, base
 
 
 def without_pods(live: Sequence[Change], gone: Sequence[Pod], groups: Collection[str]) -> tuple[Change, ...]:

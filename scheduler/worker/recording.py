@@ -56,7 +56,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     stopped: tuple[StageStop, ...] = ()
     """Where each stage of the decision stopped, if known; a replay stops at the same points."""
     made_after: tuple[tuple[PodId, PodId], ...] = ()
-    """In a simulation: pods that a StatefulSet makes one by one, each with the pod that runs before it is made."""
+    """In a simulation: pods that are made one by one, each with the pod that has a node before it is made."""
     not_made: tuple[tuple[PodId, str], ...] = ()
     """In a simulation: pods that the API server refuses, because a ResourceQuota is used up, with the reason."""
 

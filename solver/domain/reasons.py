@@ -20,7 +20,7 @@ class ReasonCode(StrEnum):
     """The pod object cannot be decoded."""
     POD_NOT_CREATED = "PodNotCreated"
     """
-    In answers about manifests: the pod would not exist yet. Its StatefulSet makes it once the pod before it runs, or a
+    In answers about manifests: the pod would not exist yet. Its workload makes it once the pod before it runs, or a
     ResourceQuota of the namespace is used up.
     """
     CLAIM_MISSING = "ClaimMissing"

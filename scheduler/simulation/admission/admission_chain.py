@@ -14,6 +14,7 @@ from scheduler.simulation.admission import limit_ranges, runtime_classes
 from scheduler.simulation.manifests import decoding
 from scheduler.simulation.manifests.documents import LIVE, Document
 from scheduler.simulation.manifests.fields import Body, FieldError, entries, metadata, spec, text
+from scheduler.simulation.workloads import exclusive_topology
 from scheduler.simulation.workloads.pod_templates import has_ended
 
 _NOT_READY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -74,6 +75,8 @@ class AdmissionChain:
         errors += self._of_priority(pod, priorities, warnings)
         errors += self._of_preemption(pod, warnings)
         defaults.fill_priority(pod, priorities)
+        if not exists(pod):
+            exclusive_topology.add_priority(pod)
         _add_tolerations(spec(pod))
         errors += self._of_runtime_class(pod, warnings)
         errors += limit_ranges.of_pod(pod, ranges)

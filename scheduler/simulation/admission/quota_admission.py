@@ -5,8 +5,9 @@ What is used is status.used, as the quota controller has counted it; else the ob
 counted. Quotas of other objects (services, volume claims) refuse nothing here; a warning says so.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Final
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
 from scheduler.change import Kind
 from scheduler.resource_quotas import Quota, Usage, amounts, claim_usage
@@ -15,7 +16,7 @@ from scheduler.simulation.admission.pod_totals import containers, summed
 from scheduler.simulation.manifests.decoding import claim_of, decoded
 from scheduler.simulation.manifests.documents import Document
 from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, text
-from scheduler.simulation.workloads.pod_templates import has_ended
+from scheduler.simulation.workloads.pod_templates import Owner, has_ended, key_of_workload, owner_of
 from solver.domain import Claim, DeviceClass, Pod, PodId
 from solver.domain.quantity import NANO, format_nano, unit_of
 
@@ -52,12 +53,20 @@ def usage_of_running(pod: Pod) -> Usage:
     return usage
 
 
+class CopyLimit(NamedTuple):
+    """How many copies of some pods the quotas admit, and why they refuse one more."""
+
+    most: int
+    refusal: str
+
+
 class QuotaLedger:
     """
     The quotas of all namespaces, with what new objects add.
 
     `gone` are pods and claims of the cluster that leave it. Where the objects are those of a cluster (not `admits`),
-    they are counted, and none is refused.
+    they are counted, and none is refused. The ledger keeps what each pod of the manifests uses, with the claims that
+    are made for it or for its PodGroup.
     """
 
     def __init__(
@@ -67,6 +76,8 @@ class QuotaLedger:
         self._extended = {each.name: each.extended_resource_name for each in classes if each.extended_resource_name}
         self._admits = admits
         self._counted = [_Counted(each.body) for each in quotas]
+        self._charges = defaultdict[Owner, list[_Charge]](list)
+        self._unnamed: dict[Owner, str] = {}
         for each in gone:
             usage = usage_of_running(each) if isinstance(each, Pod) else self._usage_of(each)
             for counted in self._of(each.id.namespace):
@@ -77,13 +88,19 @@ class QuotaLedger:
         quotas = [each for each in self._of(text(metadata(pod).get("namespace"))) if each.covers(pod)]
         if not quotas:
             return ""
+        owner, usage = key_of_workload(pod), pod_usage(pod)
         if exists(pod) or not self._admits:
-            _count(quotas, pod_usage(pod))
+            self._charges[owner] += _count(quotas, usage)
             return ""
-        return next((found for each in quotas if (found := each.unnamed(pod))), "") or _charge(quotas, pod_usage(pod))
+        if unnamed := next((found for each in quotas if (found := each.unnamed(pod))), ""):
+            self._unnamed[owner] = unnamed
+            return unnamed
+        refusal, charges = _charged(quotas, usage)
+        self._charges[owner] += charges
+        return refusal
 
-    def add_claim(self, document: Document, *, is_new: bool = False) -> str:
-        """Count a claim, as `add_pod`; one that cannot be read is not counted. One from a template is new."""
+    def add_claim(self, document: Document, *, is_new: bool = False, owner: Body | None = None) -> str:
+        """Count a claim, as `add_pod`; one that cannot be read is not counted. One that is made for `owner` is new."""
         quotas = [each for each in self._of(text(metadata(document.body).get("namespace"))) if not each.scopes]
         if not quotas:
             return ""
@@ -91,11 +108,33 @@ class QuotaLedger:
         claim = change.value if change is not None else None
         if not isinstance(claim, Claim):
             return ""
+        usage, refusal = self._usage_of(claim), ""
+        is_new |= owner is not None
         is_new |= "creationTimestamp" not in metadata(document.body) and claim.allocation is None
-        if not (is_new and self._admits):
-            _count(quotas, self._usage_of(claim))
-            return ""
-        return _charge(quotas, self._usage_of(claim))
+        if is_new and self._admits:
+            refusal, charges = _charged(quotas, usage)
+        else:
+            charges = _count(quotas, usage)
+        if (maker := owner_of(document.body) if owner is None else key_of_workload(owner)) is not None:
+            self._charges[maker] += charges
+        return refusal
+
+    def copies(self, own: Iterable[Pod], unit: Iterable[Pod]) -> CopyLimit | None:
+        """
+        Return how many copies of `unit` are admitted instead of the pods `own` of the manifests; None is any number.
+
+        A copy has the claims that are made for its pods and PodGroups; claims that pods name are there once.
+        """
+        owners = _owners(unit)
+        if unnamed := next((self._unnamed[each] for each in owners if each in self._unnamed), ""):
+            return CopyLimit(0, unnamed)
+        back, asked = defaultdict[_Counted, Counter[str]](Counter), defaultdict[_Counted, Counter[str]](Counter)
+        for each in (each for owner in _owners(own) for each in self._charges.get(owner, ()) if each.is_counted):
+            back[each.quota].subtract(each.usage)
+        for each in (each for owner in owners for each in self._charges.get(owner, ())):
+            asked[each.quota].update(each.usage)
+        limits = (_limit(counted.quota.with_usage(back[counted]), usage) for counted, usage in asked.items())
+        return min((each for each in limits if each is not None), key=lambda each: each.most, default=None)
 
     def warnings(self, volume_claims: Iterable[Body]) -> Iterator[str]:
         """Name the quotas that may refuse volume claims, which are not counted."""
@@ -104,10 +143,6 @@ class QuotaLedger:
                 found = sorted(name for name in each.quota.hard if name.endswith(_OF_VOLUME_CLAIMS))
                 if found:
                     yield f"ResourceQuota {namespace}/{each.quota.name}: {', '.join(found)}: is not counted"
-
-    def named_in(self, namespaces: Collection[str]) -> list[str]:
-        """Name the quotas of some namespaces."""
-        return [f"{each.namespace}/{each.quota.name}" for each in self._counted if each.namespace in namespaces]
 
     def write_used(self) -> None:
         """Write what is used into the status of the quotas."""
@@ -169,20 +204,46 @@ class _Counted:
         return ""
 
 
-def _count(quotas: Iterable[_Counted], usage: Usage) -> None:
+class _Charge(NamedTuple):
+    """What an object uses of a quota, and whether it is counted there."""
+
+    quota: _Counted
+    usage: Usage
+    is_counted: bool
+
+
+def _count(quotas: Iterable[_Counted], usage: Usage) -> list[_Charge]:
     """Count an object that exists, in the quotas whose status does not count it."""
-    for each in quotas:
-        if not each.has_status:
-            each.quota = each.quota.with_usage(usage)
+    charges = [_Charge(each, usage, not each.has_status) for each in quotas]
+    for each in charges:
+        if each.is_counted:
+            each.quota.quota = each.quota.quota.with_usage(usage)
+    return charges
 
 
-def _charge(quotas: Iterable[_Counted], usage: Usage) -> str:
+def _charged(quotas: Iterable[_Counted], usage: Usage) -> tuple[str, list[_Charge]]:
     """Count a new object in all of the quotas, or say which one refuses it."""
     found = list(quotas)
-    refused = next((refusal for each in found if (refusal := each.quota.refusal(usage))), "")
-    for each in found if not refused else ():
+    refusal = next((refusal for each in found if (refusal := each.quota.refusal(usage))), "")
+    for each in found if not refusal else ():
         each.quota = each.quota.with_usage(usage)
-    return refused
+    return refusal, [_Charge(each, usage, not refusal) for each in found]
+
+
+def _owners(pods: Iterable[Pod]) -> frozenset[Owner]:
+    """Return pods and their PodGroups, which claims are made for."""
+    found = list(pods)
+    groups = {("PodGroup", pod.id.namespace, pod.pod_group) for pod in found if pod.pod_group}
+    return frozenset({("Pod", *pod.id) for pod in found} | groups)
+
+
+def _limit(quota: Quota, usage: Usage) -> CopyLimit | None:
+    """Return how often a quota admits some usage, and why not once more."""
+    most = quota.room_for(usage)
+    if most is None:
+        return None
+    full = quota.with_usage({name: most * nano for name, nano in usage.items()})
+    return CopyLimit(most, full.refusal(usage))
 
 
 def _scopes(quota: Body) -> list[Body]:

@@ -78,9 +78,13 @@ def parsed(content: bytes, name: str) -> ManifestFiles:
 
 
 def _files(path: Path, reading: ManifestFiles) -> Iterable[Path]:
-    if not path.is_dir():
-        return (path,)
-    found = sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES and each.is_file())
+    try:
+        if not path.is_dir():
+            return (path,)
+        found = sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES and each.is_file())
+    except OSError as error:  # a name that is too long, or a folder that goes meanwhile
+        reading.problems.append(ManifestProblem(str(path), "", "", f"cannot be read: {error.strerror}"))
+        return ()
     if not found:
         reading.problems.append(ManifestProblem(str(path), "", "", "the folder holds no .yaml, .yml or .json file"))
     return found
@@ -144,7 +148,7 @@ def _values(content: str) -> Iterator[Any]:
 
 def _json_values(content: str) -> Iterator[Any]:
     decoder = json.JSONDecoder(parse_float=lambda text: yaml_scalars.as_json(float(text)), parse_constant=_no_number)
-    position = 0
+    position = line = counted = 0
     while position < len(content):
         if content[position].isspace():
             position += 1
@@ -155,7 +159,8 @@ def _json_values(content: str) -> Iterator[Any]:
         except RecursionError:
             yield _Unreadable(f"{untrusted_yaml.TOO_DEEP}; what follows it in the file is not read")
             return
-        line = content.count("\n", 0, start)
+        line += content.count("\n", counted, start)
+        counted = start
         broken = _wrong_byte(content[start:position], line)
         yield broken or (_Unreadable(untrusted_yaml.TOO_DEEP) if untrusted_yaml.is_too_deep(value) else value)
 

@@ -1,8 +1,9 @@
 """
 Pods that are made one after another, or not at all.
 
-A StatefulSet (OrderedReady) makes a pod once the one before it runs. The waiting pods are decided in waves: a pod is in
-the wave after that of the pod before it, if that one is placed. A ResourceQuota keeps pods from being made.
+A StatefulSet (OrderedReady) makes a pod once the one before it runs. JobSet and LeaderWorkerSet with an exclusive
+topology make the pods of a group once its leader has a node. The waiting pods are decided in waves: a pod is in the
+wave after that of the pod before it, if that one is placed. A ResourceQuota keeps pods from being made.
 """
 
 from collections import Counter
@@ -12,6 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from scheduler.simulation.workloads.exclusive_topology import GROUP_KEY, JOB_KEY
 from solver.domain import Batch, Placement, Plan, Pod, PodId, Reason, ReasonCode, SearchReport, SearchStatus, Unplaced
 
 _MOST_WAVES: Final = 200
@@ -78,6 +80,10 @@ class CreationOrder:
     def _reason(self, pod: Pod) -> Reason:
         if pod.id in self.not_made:
             return Reason(code=ReasonCode.POD_NOT_CREATED, message=f"is not created: {self.not_made[pod.id]}")
-        former = self._before[pod.id].name
+        former, labels = self._before[pod.id].name, dict(pod.labels)
         message = f"its StatefulSet makes it once {former} runs (podManagementPolicy: OrderedReady)"
+        if JOB_KEY in labels:
+            message = f"its JobSet makes it once {former}, which leads its Job, has a node (exclusive-topology)"
+        elif GROUP_KEY in labels:
+            message = f"its LeaderWorkerSet makes it once its leader {former} has a node (exclusive-topology)"
         return Reason(code=ReasonCode.POD_NOT_CREATED, message=message)

@@ -7,26 +7,33 @@ from typing import Any, Final
 from scheduler.simulation.manifests.decoding import of
 from scheduler.simulation.manifests.fields import Body, FieldError, mapping, spec, text
 
-_MAKE_NONE: Final = frozenset(
-    {
-        ("", "PodTemplate"),
-        ("apiextensions.k8s.io", "CustomResourceDefinition"),
-        ("apps", "ControllerRevision"),
-        ("kueue.x-k8s.io", "Workload"),
-        ("trainer.kubeflow.org", "ClusterTrainingRuntime"),
-        ("trainer.kubeflow.org", "TrainingRuntime"),
-    }
-)
-"""Kinds that hold a pod template and make no pod."""
-_MAKE_PODS: Final = {
-    ("argoproj.io", "CronWorkflow"): "spec",
-    ("argoproj.io", "Workflow"): "spec",
-    ("serving.kserve.io", "InferenceService"): "spec.predictor",
-    ("serving.kserve.io", "LLMInferenceService"): "spec",
-    ("sparkoperator.k8s.io", "ScheduledSparkApplication"): "spec",
-    ("sparkoperator.k8s.io", "SparkApplication"): "spec",
+_MAKE_NONE: Final = {
+    "": ("PodTemplate",),
+    "apiextensions.k8s.io": ("CustomResourceDefinition",),
+    "apps": ("ControllerRevision",),
+    "argoproj.io": ("ClusterWorkflowTemplate", "WorkflowTemplate"),
+    "extensions.agents.x-k8s.io": ("SandboxTemplate",),
+    "flow.volcano.sh": ("JobTemplate",),
+    "kueue.x-k8s.io": ("Workload",),
+    "serving.kserve.io": ("ClusterServingRuntime", "LLMInferenceServiceConfig", "ServingRuntime"),
+    "trainer.kubeflow.org": ("ClusterTrainingRuntime", "TrainingRuntime"),
 }
-"""Kinds that make pods without a pod template in their spec."""
+"""Kinds that hold a pod template and make no pod, by API group."""
+_MAKE_PODS: Final = {
+    "apps.nvidia.com": ("NIMPipeline", "NIMService"),
+    "argoproj.io": ("CronWorkflow", "Workflow"),
+    "extensions.agents.x-k8s.io": ("SandboxClaim", "SandboxWarmPool"),
+    "flink.apache.org": ("FlinkDeployment",),
+    "flow.volcano.sh": ("JobFlow",),
+    "kaito.sh": ("InferenceSet", "RAGEngine", "Workspace"),
+    "kubevirt.io": ("VirtualMachine", "VirtualMachineInstance", "VirtualMachineInstanceReplicaSet"),
+    "machinelearning.seldon.io": ("SeldonDeployment",),
+    "nvidia.com": ("DynamoComponentDeployment", "DynamoGraphDeployment", "DynamoGraphDeploymentRequest"),
+    "serving.kserve.io": ("InferenceGraph", "InferenceService", "LLMInferenceService"),
+    "sparkoperator.k8s.io": ("ScheduledSparkApplication", "SparkApplication", "SparkConnect"),
+    "tekton.dev": ("PipelineRun", "TaskRun"),
+}
+"""Kinds that make pods without a pod template in their spec, by API group."""
 _MOST_VALUES: Final = 20_000
 """The values of an object in which a pod template is looked for."""
 _INSTEAD: Final = "write the Pods, or a Job, Deployment or StatefulSet like them"
@@ -34,15 +41,17 @@ _INSTEAD: Final = "write the Pods, or a Job, Deployment or StatefulSet like them
 
 def error(body: Body) -> FieldError | None:
     """Say what to write for an object that would make pods; None for one that makes none."""
-    route = of(body)
-    if route in _MAKE_NONE:
+    group, kind = of(body)
+    if kind in _MAKE_NONE.get(group, ()):
         return None
-    if route == ("trainer.kubeflow.org", "TrainJob"):
+    if (group, kind) == ("trainer.kubeflow.org", "TrainJob"):
         runtime = text(mapping(spec(body).get("runtimeRef")).get("name"))
         message = f"the pods are those of runtime {runtime}, which is not read: {_INSTEAD}"
         return FieldError("spec.runtimeRef", f"{message}, or the JobSet that kubectl get jobset shows")
-    where = _MAKE_PODS.get(route) or _template(body)
-    return FieldError(where, f"a {route[1]} makes pods, and which is not known here: {_INSTEAD}") if where else None
+    if (group, kind) == ("ray.io", "RayCronJob"):
+        return FieldError("spec.jobTemplate", "the pods are those of a RayJob: write the RayJob with this as its spec")
+    where = "spec" if kind in _MAKE_PODS.get(group, ()) else _template(body)
+    return FieldError(where, f"{kind} ({group}) makes pods that are not known here: {_INSTEAD}") if where else None
 
 
 def _template(body: Body) -> str:

@@ -33,7 +33,7 @@ def templates(workload: Body) -> dict[str, Body]:
 def add_template_volumes(pod: Body, made: Collection[str]) -> None:
     """Add the volumes of a StatefulSet's claim templates to one of its pods."""
     name, pod_spec = text(metadata(pod).get("name")), spec(pod)
-    unmanaged = [each for _, each in entries(pod_spec.get("volumes")) if each.get("name") not in made]
+    unmanaged = [each for _, each in entries(pod_spec.get("volumes")) if text(each.get("name")) not in made]
     own = [{"name": each, "persistentVolumeClaim": {"claimName": f"{each}-{name}"}} for each in made]
     if own:
         pod_spec["volumes"] = [*unmanaged, *own]

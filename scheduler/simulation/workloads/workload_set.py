@@ -8,7 +8,13 @@ from scheduler.simulation import defaults
 from scheduler.simulation.manifests import api_validation, decoding, fields
 from scheduler.simulation.manifests.documents import Document, ManifestProblem
 from scheduler.simulation.manifests.fields import Body, mapping, metadata, spec, subject, text
-from scheduler.simulation.workloads import controllers, foreign_kinds, job_controller, unknown_makers
+from scheduler.simulation.workloads import (
+    controllers,
+    exclusive_topology,
+    foreign_kinds,
+    job_controller,
+    unknown_makers,
+)
 from scheduler.simulation.workloads.pod_templates import Owner, key_of_workload, namespace_of, owner_of
 from solver.domain import Node, PodId
 
@@ -19,8 +25,8 @@ class WorkloadSet:
     Workloads by their keys; a later one replaces an earlier one.
 
     Pods that are made later (suspended Jobs, CronJobs) are left out unless `makes_later`. `made_after` has the pods
-    that a StatefulSet makes one by one: the later pod, and the one before it. `problems` and `warnings` collect what is
-    to be said.
+    that are made one by one: the later pod, and the one before it. `foreign` are the keys of objects of other kinds
+    that make pods. `problems` and `warnings` collect what is to be said.
     """
 
     problems: list[ManifestProblem]
@@ -28,6 +34,7 @@ class WorkloadSet:
     documents: dict[Owner, Document] = field(default_factory=dict)
     made_after: list[tuple[PodId, PodId]] = field(default_factory=list)
     makes_later: bool = True
+    foreign: set[Owner] = field(default_factory=set)
     _names: defaults.GeneratedNames = field(default_factory=defaults.GeneratedNames)
 
     def add(self, document: Document) -> None:
@@ -56,13 +63,19 @@ class WorkloadSet:
             return []
         self._names.complete(body, ())
         defaults.fill_metadata(body)
+        self.foreign.add(key_of_workload(body))
         errors = list(fields.of_object(body))
         found, too_many = foreign_kinds.made(document) if self.makes_later and not errors else ([], None)
         for wrong in (*errors, *([too_many] if too_many else [])):
             self._refuse(document, *wrong)
         for note in foreign_kinds.notes(body) if found else ():
             self._warn(document, note)
+        self._note_order(found)
         return found
+
+    def _note_order(self, found: Iterable[Document]) -> None:
+        """Note the pods among some that are made once their leader has a node."""
+        self.made_after += exclusive_topology.order(each.body for each in found if each.body["kind"] == "Pod")
 
     @property
     def has_daemons(self) -> bool:
@@ -93,6 +106,7 @@ class WorkloadSet:
             if found.follows and "schedulingGroup" in mapping(mapping(spec(document.body).get("template")).get("spec")):
                 message = "OrderedReady makes a pod once the one before it runs, and a gang needs all: write Parallel"
                 self._warn(document, f"spec.podManagementPolicy: {message}")
+            self._note_order(found.documents)
             yield from found.documents
             made = (each.body for each in found.documents if each.body["kind"] == "Pod")
             taken.update((space, text(metadata(pod).get("name"))) for pod in made)

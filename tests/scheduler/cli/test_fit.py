@@ -106,7 +106,7 @@ def test_how_many_replicas_fit(tmp_path: Path, cluster: Path, capsys: Capture) -
     status, found = fit(tmp_path, cluster, capsys, deployment(3, m.pod("x", template_name="t")), count="max")
 
     assert (status, found["fits"]) == (0, True)
-    assert found["count"] == {"copies": 2, "podsPerCopy": 1, "atMost": 2, "proven": True}
+    assert found["count"] == {"copies": 2, "podsPerCopy": 1, "atMost": 2, "proven": True, "quota": None}
 
 
 @pytest.mark.parametrize(("count", "status"), [("2", 0), ("3", 1)])

@@ -91,6 +91,17 @@ def test_what_would_have_to_end_is_named(asker: Asker) -> None:
     found = asker.ask(*THREE)
     assert (found.fits, found.placed, found.waits) == (False, 2, 1)
     assert found.changes[0].message.startswith("1 more free device, now held by blue/secret-")
+    assert found.changes_title == "Pod red/t2 would start after one of these"
+
+
+def test_what_would_have_to_change_for_a_gang_is_told_of_the_gang(asker: Asker) -> None:
+    gang = {"labels": {"dovetail.dev/gang": "g"}, "annotations": {"dovetail.dev/gang-minimum": "2"}}
+    template, *pods = (*trainer(count=2, name="a"), trainer(name="b")[1])
+    for pod in pods:
+        pod["metadata"] |= gang
+    found = asker.ask(template, *pods)
+    assert found.changes
+    assert found.changes_title == "Gang red/g would start after one of these, made in all its waiting pods"
 
 
 def test_pods_that_would_be_evicted_are_named(asker: Asker) -> None:
@@ -105,6 +116,19 @@ def test_how_many_copies_fit(asker: Asker, wanted: int, *, fits: bool) -> None:
     assert found.fits is fits
     if wanted != 2:
         assert found.sentence == "2 pods would start now; no more would."
+
+
+def test_a_quota_ends_the_count(asker: Asker) -> None:
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "few", "namespace": "red"},
+        "spec": {"hard": {"pods": 1}},
+    }
+    m.write_json(asker.file, [*json.loads(asker.file.read_text())["items"], quota])
+    found = asker.ask(*trainer(), wanted=0)
+    why = "quota few of the namespace is used up: 1 of 1 pods"
+    assert found.sentence == f"1 pod would start now; no more would: {why}."
 
 
 def test_a_mistake_names_document_object_and_field(asker: Asker) -> None:

@@ -150,7 +150,22 @@ def test_entries_of_a_long_list_are_not_compared_with_each_other() -> None:
 
 
 TYPES = sorted({*RULES, *object_rules.RULES})
-VALUES = ([], {}, 5, -1.5, True, "text", "", None, ["text"], [5, None], [[]], [{"a": {}}], {"a": "b"}, {"a": [{}]})
+VALUES: tuple[Any, ...] = (
+    [],
+    {},
+    5,
+    -1.5,
+    True,
+    "text",
+    "",
+    None,
+    ["text"],
+    [5, None],
+    [[]],
+    [{"a": {}}],
+    {"a": "b"},
+    {"a": [{}]},
+)
 
 
 @pytest.mark.parametrize("name", TYPES)

@@ -35,6 +35,7 @@ interface FitAnswer {
   victims: { pod: string; node: string; message: string }[];
   moves: { pod: string; from: string; to: string }[] | null;
   changes: { message: string; node: string }[];
+  changesTitle: string;
   problems: Problem[];
   warnings: string[];
   leavesOut: string;
@@ -309,10 +310,9 @@ function WaitingPods({ rows }: { rows: Waiting[] }) {
 }
 
 function Changes({ answer }: { answer: FitAnswer }) {
-  const first = answer.waiting[0]?.pods[0]?.split(" … ")[0] ?? "";
   return (
     <>
-      <h3>Pod {visible(first)} would start after one of these</h3>
+      <h3>{visible(answer.changesTitle)}</h3>
       <ul class="notes">
         {answer.changes.map((each) => (
           <li key={each.message}>

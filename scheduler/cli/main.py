@@ -135,6 +135,9 @@ class _Parser(argparse.ArgumentParser):
             self.error(f'unknown command "{name}"{_meant(name, COMMANDS)}')
         if name not in COMMANDS and self.is_option_of("run", name):
             self.error(f'the command is missing: write "{self.prog} run {name} …" to schedule pods')
+        empty = next((each for each in words if each.startswith("--") and each.endswith("=--")), "")
+        if empty:  # argparse of Python 3.11 takes it for a list
+            self.error(f"argument {empty.removesuffix('=--')}: -- is no value, write one")
         options, unknown = self.parse_known_args(words)
         if unknown:
             command = self.command or self

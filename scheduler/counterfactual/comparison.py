@@ -18,6 +18,7 @@ from scheduler.counterfactual.outcomes import (
     ComparedPlacement,
     OutcomeCounts,
     PlacementOutcome,
+    RecordedCount,
     outcome_of,
     seconds_ahead,
 )
@@ -41,11 +42,11 @@ class ComparisonTotals(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
     pods: OutcomeCounts
     gangs: OutcomeCounts
-    real_evictions: int = 0
-    counterfactual_evictions: int = 0
-    real_waiting: int = 0
-    counterfactual_waiting: int = 0
-    given_up: int = 0
+    real_evictions: RecordedCount = 0
+    counterfactual_evictions: RecordedCount = 0
+    real_waiting: RecordedCount = 0
+    counterfactual_waiting: RecordedCount = 0
+    given_up: RecordedCount = 0
 
 
 @dataclass(slots=True, eq=False)

@@ -4,6 +4,7 @@ from collections import defaultdict
 
 import msgspec
 
+from scheduler.counterfactual.outcomes import RecordedCount
 from solver import SolverCache, fleet_of
 from solver.domain import Policy, Snapshot
 from solver.domain.fleet import DeviceState
@@ -18,9 +19,9 @@ class FleetMeasure(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     A whole free node has a free device, and no device of it is held, shared, or blocked by a partition in use.
     """
 
-    devices_in_use: int = 0
-    devices_free: int = 0
-    whole_free_nodes: int = 0
+    devices_in_use: RecordedCount = 0
+    devices_free: RecordedCount = 0
+    whole_free_nodes: RecordedCount = 0
 
 
 def measured(snapshot: Snapshot, policy: Policy, cache: SolverCache) -> FleetMeasure:

@@ -21,7 +21,7 @@ import msgspec
 from scheduler import private_file
 from scheduler.counterfactual.comparison import ComparisonTotals
 from scheduler.counterfactual.fleet_measure import FleetMeasure
-from scheduler.counterfactual.outcomes import ComparedPlacement
+from scheduler.counterfactual.outcomes import ComparedPlacement, RecordedCount, RecordedSeconds, RecordedTime
 
 API_VERSION: Final = "record.dovetail.dev/v1alpha1"
 KIND: Final = "Observation"
@@ -44,9 +44,9 @@ class ObservationStart(_Line, frozen=True, kw_only=True, tag="start"):
 
     api_version: str = API_VERSION
     kind: str = KIND
-    started: float
+    started: RecordedTime
     schedulers: tuple[str, ...]
-    tolerance_seconds: float
+    tolerance_seconds: RecordedSeconds
     version: str = ""
 
 
@@ -65,13 +65,13 @@ class ObservationSample(_Line, frozen=True, kw_only=True, tag="sample"):
     is longer than at the start while rounds are slow.
     """
 
-    at: float
+    at: RecordedTime
     totals: ComparisonTotals
     real: FleetMeasure
     counterfactual: FleetMeasure
     still_open: tuple[ComparedPlacement, ...] = ()
-    failed_decisions: int = 0
-    tolerance_seconds: float = 0.0
+    failed_decisions: RecordedCount = 0
+    tolerance_seconds: RecordedSeconds = 0.0
 
 
 RecordLine = ObservationStart | OutcomeLine | ObservationSample
@@ -143,7 +143,7 @@ def _named(path: Path) -> Iterator[None]:
 
 def older(path: Path) -> Path:
     """Return the file of the older lines."""
-    return path.with_name(f"{path.name}.1")
+    return path.parent / f"{path.name}.1"  # a path without a name is a folder, and opening it says so
 
 
 class RecordReader:
@@ -176,7 +176,7 @@ class RecordReader:
     def _decoded(self, path: Path, raw: bytes) -> Iterator[RecordLine]:
         try:
             line = _decoder.decode(raw)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self.unreadable += bool(raw.strip())
             return
         yield _checked(path, line)

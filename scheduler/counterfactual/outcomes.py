@@ -1,8 +1,16 @@
 """Which cluster placed a pod, or started a gang, first."""
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
+
+RecordedCount = Annotated[int, Meta(ge=0, le=2**53)]
+RecordedTime = Annotated[float, Meta(ge=0, le=253_402_300_799)]
+"""Seconds since the epoch, until the year 9999."""
+RecordedSeconds = Annotated[float, Meta(ge=-1e15, le=1e15)]
+"""A record's line with other numbers is unreadable: no report could show their sums."""
 
 
 class PlacementOutcome(StrEnum):
@@ -49,14 +57,14 @@ class OutcomeCounts(msgspec.Struct, kw_only=True, rename="camel"):
     The count of an outcome has its name.
     """
 
-    sooner: int = 0
-    same: int = 0
-    later: int = 0
-    only_counterfactual: int = 0
-    only_real: int = 0
-    neither: int = 0
-    seconds_sooner: float = 0.0
-    seconds_later: float = 0.0
+    sooner: RecordedCount = 0
+    same: RecordedCount = 0
+    later: RecordedCount = 0
+    only_counterfactual: RecordedCount = 0
+    only_real: RecordedCount = 0
+    neither: RecordedCount = 0
+    seconds_sooner: RecordedSeconds = 0.0
+    seconds_later: RecordedSeconds = 0.0
 
     def of(self, outcome: PlacementOutcome) -> int:
         """Return the count of an outcome."""
@@ -90,9 +98,9 @@ class ComparedPlacement(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     kind: str
     namespace: str
     name: str
-    seen: float
-    counterfactual: float | None = None
-    real: float | None = None
-    left: float | None = None
+    seen: RecordedTime
+    counterfactual: RecordedTime | None = None
+    real: RecordedTime | None = None
+    left: RecordedTime | None = None
     outcome: PlacementOutcome
-    seconds_ahead: float = 0.0
+    seconds_ahead: RecordedSeconds = 0.0

@@ -78,7 +78,7 @@ async def answer(ask: AskScheduler | None, query: Query, token: str = "") -> Dec
         raise Refusal(403, str(error)) from error
     except KubeError as error:
         raise Refusal(503, str(error)) from error
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Refusal(503, f"the scheduler is of another version: {error}") from error
 
 
@@ -89,7 +89,7 @@ def watched(found: Decisions) -> WatchedDocument:
 
 
 def _document(received: bytes) -> Decisions:
-    """Raise `MsgspecError`."""
+    """Raise `MsgspecError`, `UnicodeDecodeError` and `RecursionError`."""
     found = msgspec.json.decode(received, type=HistoryAnswer)
     events = history_listing.pod_events(tuple(reversed(found.items)))
     return Decisions(

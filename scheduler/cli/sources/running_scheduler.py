@@ -104,7 +104,7 @@ def ask(
     answer, answered = wait_for(both())
     try:
         return msgspec.json.decode(answer, type=answered)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise DecodeError("answer", name, "(whole answer)", f"{error}; is the scheduler of another version?") from error
 
 

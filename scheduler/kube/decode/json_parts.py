@@ -163,4 +163,7 @@ def _decode_in_pieces(decoder: msgspec.json.Decoder[T], raw: bytes) -> Pieces[tu
         yield len(raw)
         return found, None
     made = yield from legible_in_pieces(raw)
-    return decoder.decode(made.text), made
+    try:
+        return decoder.decode(made.text), made
+    except RecursionError as error:  # what is cut off in its depths cannot be made flatter
+        raise BrokenJsonError(str(error)) from error

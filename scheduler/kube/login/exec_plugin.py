@@ -75,7 +75,8 @@ def _question(plugin: Mapping[str, Any], cluster: Mapping[str, Any], *, is_inter
     """Return the ExecCredential that the plugin reads from KUBERNETES_EXEC_INFO."""
     spec: dict[str, Any] = {"interactive": is_interactive}
     if plugin.get("provideClusterInfo"):
-        extensions = [each for each in cluster.get("extensions") or () if isinstance(each, dict)]
+        listed = cluster.get("extensions")
+        extensions = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
         configs = [each.get("extension") for each in extensions if each.get("name") == _CLUSTER_CONFIG]
         spec["cluster"] = dict(cluster) | ({"config": configs[0]} if configs else {})
     return {"apiVersion": plugin.get("apiVersion"), "kind": "ExecCredential", "spec": spec}

@@ -7,12 +7,11 @@ secret.
 """
 
 import base64
-import binascii
 import datetime as dt
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import yaml
@@ -23,6 +22,10 @@ from scheduler.kube.login.redaction import redacted, without_secrets
 from scheduler.settings import untrusted_yaml
 
 _SECTIONS = {"context": "contexts", "cluster": "clusters", "user": "users"}
+_MOST_BYTES: Final = 16 * 1024 * 1024
+"""The largest file: a thousand clusters with their certificates have some megabytes."""
+_CLUSTER_TEXTS: Final = ("certificate-authority", "certificate-authority-data", "proxy-url", "tls-server-name")
+_USER_TEXTS: Final = ("client-certificate", "client-certificate-data", "client-key", "client-key-data", "tokenFile")
 
 
 class Selected(NamedTuple):
@@ -79,12 +82,20 @@ def select(path: Path, context: str = "") -> Selected:
 
 def select_among(paths: Sequence[Path], context: str = "") -> Selected:
     """Choose the context in the first of several files that has it; one has to exist. Raises ConfigurationError."""
-    existing = [path for path in paths if path.exists()] or list(paths[:1])
+    existing = [path for path in paths if _exists(path)] or list(paths[:1])
     documents = {path: _read(path) for path in existing}
     current = (_text(path, document, "current-context", "") for path, document in documents.items())
     name = context or next(filter(None, current), "")
     having = (path for path, document in documents.items() if name and _has_context(document, name))
     return select(next(having, existing[0]), name)
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is something to read, if only an error."""
+    try:
+        return path.exists()
+    except OSError:  # reading it says why
+        return True
 
 
 def _has_context(document: Mapping[str, Any], name: str) -> bool:
@@ -114,7 +125,7 @@ def run_plugin(selected: Selected) -> Selected:
     field = f"{selected.path}: users[{selected.user_name}].user.exec"
     command = str(plugin.get("command", ""))
     folder = selected.path.parent
-    if shutil.which(command) is None and not (folder / command).is_file():
+    if shutil.which(command) is None and not _is_file(folder / command, f"{field}.command"):
         hint = str(plugin.get("installHint") or "install it, or write its whole path").strip()
         raise ConfigurationError(f"{field}.command: {command!r} is not installed: {hint}")
     return with_plugin_answer(selected, field, plugin_status(plugin, selected.cluster, folder, field))
@@ -179,13 +190,13 @@ def _expiration(stamp: object, field: str) -> dt.datetime | None:
 
 
 def _encoded(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
+    return base64.b64encode(text.encode(errors="replace")).decode()
 
 
 def _read(path: Path) -> Mapping[str, Any]:
     """The file as a mapping."""
     try:
-        document = untrusted_yaml.load(path.read_text(encoding="utf-8"))
+        document = untrusted_yaml.load(_content(path).decode("utf-8"))
     except FileNotFoundError:
         raise ConfigurationError(f"{path}: no such file: give --kubeconfig the path of an existing one") from None
     except OSError as error:
@@ -204,10 +215,20 @@ def _read(path: Path) -> Mapping[str, Any]:
     return document
 
 
+def _content(path: Path) -> bytes:
+    """Read a file. Raises OSError, and ConfigurationError where it is too large."""
+    with path.open("rb") as file:
+        raw = file.read(_MOST_BYTES + 1)
+    if len(raw) > _MOST_BYTES:
+        raise ConfigurationError(f"{path}: is larger than {_MOST_BYTES // 2**20} MiB: give --kubeconfig a smaller file")
+    return raw
+
+
 def _names(document: Mapping[str, Any], section: str) -> str:
     """The names in a section, for a message."""
-    entries = document.get(section) or []
-    names = [str(entry.get("name")) for entry in entries if isinstance(entry, dict)]
+    entries = document.get(section)
+    listed = entries if isinstance(entries, list) else []
+    names = [str(entry.get("name")) for entry in listed if isinstance(entry, dict)]
     return ", ".join(sorted(names)) if names else f"no {section}"
 
 
@@ -245,6 +266,7 @@ def _check_cluster(selected: Selected) -> None:
         raise ConfigurationError(
             f"{field}.server is {written!r}: write the address of the API server, https://host:port"
         )
+    _check_texts(selected.cluster, _CLUSTER_TEXTS, field)
     _check_material(selected, field, selected.cluster, "certificate-authority")
 
 
@@ -260,6 +282,7 @@ def _check_user(selected: Selected) -> None:
     """Client certificate, key and token."""
     field = f"{selected.path}: users[{selected.user_name}].user"
     user = selected.user
+    _check_texts(user, _USER_TEXTS, field)
     for key in ("client-certificate", "client-key"):
         _check_material(selected, field, user, key)
     has_certificate, has_key = (
@@ -272,10 +295,25 @@ def _check_user(selected: Selected) -> None:
     if token is not None and (not isinstance(token, str) or not token.strip()):
         raise ConfigurationError(f"{field}.token must be a text that is not empty")
     token_file = user.get("tokenFile")
-    if token is None and token_file and not (selected.path.parent / str(token_file)).is_file():
+    if token is None and token_file and not _is_file(selected.path.parent / token_file, f"{field}.tokenFile"):
         raise ConfigurationError(f"{field}.tokenFile: {token_file} does not exist")
     if "exec" in user and not isinstance(user["exec"], dict):
         raise ConfigurationError(f"{field}.exec must hold apiVersion, command and args")
+
+
+def _check_texts(mapping: Mapping[str, Any], keys: Sequence[str], field: str) -> None:
+    """Some fields are texts where they are written; none of them is shown, because it may be secret."""
+    for key in keys:
+        if not isinstance(mapping.get(key) or "", str):
+            raise ConfigurationError(f"{field}.{key} must be a text: put it in quotes")
+
+
+def _is_file(path: Path, field: str) -> bool:
+    """Whether the file that a field names exists. Raises ConfigurationError where that cannot be said."""
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise ConfigurationError(f"{field}: {path.name} cannot be read: {error.strerror}") from error
 
 
 def _check_material(selected: Selected, field: str, mapping: Mapping[str, Any], key: str) -> None:
@@ -283,10 +321,10 @@ def _check_material(selected: Selected, field: str, mapping: Mapping[str, Any], 
     data = mapping.get(f"{key}-data")
     if data:
         try:
-            base64.b64decode(str(data), validate=True)
-        except binascii.Error as error:
+            base64.b64decode(data, validate=True)
+        except ValueError as error:
             raise ConfigurationError(f"{field}.{key}-data is not base64: {error}") from error
         return
     name = mapping.get(key)
-    if name and not (selected.path.parent / str(name)).is_file():
+    if name and not _is_file(selected.path.parent / name, f"{field}.{key}"):
         raise ConfigurationError(f"{field}.{key}: {name} does not exist")

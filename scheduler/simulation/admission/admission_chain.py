@@ -5,6 +5,7 @@ The order is that of the API server: LimitRanger, Priority, DefaultTolerationSec
 Sources: plugin/pkg/admission of Kubernetes.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -48,6 +49,8 @@ class AdmissionChain:
 
     def add(self, document: Document) -> None:
         """Add an object that plugins read; it replaces the one of its name."""
+        for worked_out in ("_priorities", "_default_class", "_ranges"):
+            vars(self).pop(worked_out, None)
         name, key = text(metadata(document.body).get("name")), decoding.key_of(document.body)
         match document.body.get("kind"):
             case "RuntimeClass":
@@ -66,8 +69,8 @@ class AdmissionChain:
 
     def admit_pod(self, pod: Body) -> tuple[list[FieldError], list[str]]:
         """Change a pod as the plugins do; return what they refuse about a new one, and warnings."""
-        ranges = self._ranges(pod)
-        priorities = self._priorities()
+        ranges = self._ranges_of(pod)
+        priorities = self._priorities
         errors: list[FieldError] = []
         warnings: list[str] = []
         defaults.fill_pod(pod)
@@ -85,21 +88,35 @@ class AdmissionChain:
     def admit_group(self, group: Body) -> tuple[list[FieldError], list[str]]:
         """Set the priority of a PodGroup, as `admit_pod`."""
         warnings: list[str] = []
-        priorities = self._priorities()
+        priorities = self._priorities
         errors = list(self._of_priority(group, priorities, warnings))
         defaults.fill_group(group, priorities)
         return errors, warnings
 
     def volume_claim_errors(self, claim: Body) -> list[FieldError]:
         """Return what LimitRanges refuse about a PersistentVolumeClaim."""
-        return list(limit_ranges.of_volume_claim(claim, self._ranges(claim)))
+        return list(limit_ranges.of_volume_claim(claim, self._ranges_of(claim)))
 
-    def _ranges(self, body: Body) -> list[Body]:
-        namespace = metadata(body).get("namespace")
-        found = self.limit_ranges.values()
-        return [each.body for each in found if metadata(each.body).get("namespace") == namespace]
+    def _ranges_of(self, body: Body) -> list[Body]:
+        return self._ranges.get(_namespace(body), [])
 
+    @functools.cached_property
+    def _ranges(self) -> dict[str, list[Body]]:
+        """The LimitRanges by namespace."""
+        found: dict[str, list[Body]] = {}
+        for each in self.limit_ranges.values():
+            found.setdefault(_namespace(each.body), []).append(each.body)
+        return found
+
+    @functools.cached_property
+    def _default_class(self) -> str:
+        """The name of the first PriorityClass that is the global default; empty without one."""
+        classes = self.priority_classes.items()
+        return next((name for name, document in classes if document.body.get("globalDefault") is True), "")
+
+    @functools.cached_property
     def _priorities(self) -> dict[str, int]:
+        """The values of PriorityClasses by name, and the global default under ''."""
         return defaults.priorities([each.body for each in self.priority_classes.values()])
 
     def _of_priority(self, body: Body, priorities: dict[str, int], warnings: list[str]) -> Iterator[FieldError]:
@@ -124,8 +141,7 @@ class AdmissionChain:
     def _of_preemption(self, pod: Body, warnings: list[str]) -> Iterator[FieldError]:
         """Set the preemption policy of the pod's class, or of the default class; return the error of another one."""
         name, classes, own = text(spec(pod).get("priorityClassName")), self.priority_classes, spec(pod).get(_POLICY)
-        default = (each for each, document in classes.items() if document.body.get("globalDefault") is True)
-        chosen = classes.get(name or next(default, ""))
+        chosen = classes.get(name or self._default_class)
         policy = text(chosen.body.get(_POLICY)) or _LOWER if chosen is not None else _LOWER
         if own and own != policy and chosen is not None:
             named = metadata(chosen.body).get("name")
@@ -146,6 +162,10 @@ class AdmissionChain:
         else:
             adds = "its overhead, node selector and tolerations do not count, and would change the answer"
             warnings.append(f"spec.runtimeClassName: no RuntimeClass {name}: {adds}")
+
+
+def _namespace(body: Body) -> str:
+    return text(metadata(body).get("namespace"))
 
 
 def _add_tolerations(pod: Body) -> None:

@@ -5,6 +5,7 @@ What is used is status.used, as the quota controller has counted it; else the ob
 counted. Quotas of other objects (services, volume claims) refuse nothing here; a warning says so.
 """
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
@@ -75,17 +76,20 @@ class QuotaLedger:
         """Read the quotas."""
         self._extended = {each.name: each.extended_resource_name for each in classes if each.extended_resource_name}
         self._admits = admits
-        self._counted = [_Counted(each.body) for each in quotas]
+        self._of = defaultdict[str, list[_Counted]](list)
+        """The quotas by namespace."""
+        for counted in (_Counted(each.body) for each in quotas):
+            self._of[counted.namespace].append(counted)
         self._charges = defaultdict[Owner, list[_Charge]](list)
         self._unnamed: dict[Owner, str] = {}
         for each in gone:
             usage = usage_of_running(each) if isinstance(each, Pod) else self._usage_of(each)
-            for counted in self._of(each.id.namespace):
+            for counted in self._of.get(each.id.namespace, ()):
                 counted.give_back(usage)
 
     def add_pod(self, pod: Body) -> str:
         """Count a pod; say why the API server refuses it, if it is new, and count nothing then."""
-        quotas = [each for each in self._of(text(metadata(pod).get("namespace"))) if each.covers(pod)]
+        quotas = [each for each in self._of.get(text(metadata(pod).get("namespace")), ()) if each.covers(pod)]
         if not quotas:
             return ""
         owner, usage = key_of_workload(pod), pod_usage(pod)
@@ -101,7 +105,7 @@ class QuotaLedger:
 
     def add_claim(self, document: Document, *, is_new: bool = False, owner: Body | None = None) -> str:
         """Count a claim, as `add_pod`; one that cannot be read is not counted. One that is made for `owner` is new."""
-        quotas = [each for each in self._of(text(metadata(document.body).get("namespace"))) if not each.scopes]
+        quotas = [each for each in self._of.get(text(metadata(document.body).get("namespace")), ()) if not each.scopes]
         if not quotas:
             return ""
         change, _ = decoded(Kind.CLAIMS, document)
@@ -139,19 +143,16 @@ class QuotaLedger:
     def warnings(self, volume_claims: Iterable[Body]) -> Iterator[str]:
         """Name the quotas that may refuse volume claims, which are not counted."""
         for namespace in sorted({text(metadata(each).get("namespace")) for each in volume_claims}):
-            for each in self._of(namespace):
+            for each in self._of.get(namespace, ()):
                 found = sorted(name for name in each.quota.hard if name.endswith(_OF_VOLUME_CLAIMS))
                 if found:
                     yield f"ResourceQuota {namespace}/{each.quota.name}: {', '.join(found)}: is not counted"
 
     def write_used(self) -> None:
         """Write what is used into the status of the quotas."""
-        for each in self._counted:
+        for each in itertools.chain(*self._of.values()):
             used = {name: format_nano(each.quota.used.get(name, 0)) for name in each.quota.hard}
             each.body["status"] = {**mapping(each.body.get("status")), "used": used}
-
-    def _of(self, namespace: str) -> list["_Counted"]:
-        return [each for each in self._counted if each.namespace == namespace]
 
     def _usage_of(self, claim: Claim) -> Usage:
         return claim_usage(claim.requests, self._extended)

@@ -5,6 +5,7 @@ Documents are separated before they are parsed, so that one that is not YAML or 
 """
 
 import json
+import math
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -147,7 +148,7 @@ def _values(content: str) -> Iterator[Any]:
 
 
 def _json_values(content: str) -> Iterator[Any]:
-    decoder = json.JSONDecoder(parse_float=lambda text: yaml_scalars.as_json(float(text)), parse_constant=_no_number)
+    decoder = json.JSONDecoder(parse_float=_finite, parse_constant=_no_number)
     position = line = counted = 0
     while position < len(content):
         if content[position].isspace():
@@ -163,6 +164,11 @@ def _json_values(content: str) -> Iterator[Any]:
         counted = start
         broken = _wrong_byte(content[start:position], line)
         yield broken or (_Unreadable(untrusted_yaml.TOO_DEEP) if untrusted_yaml.is_too_deep(value) else value)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return _no_number(text) if math.isinf(number) else yaml_scalars.as_json(number)
 
 
 def _no_number(name: str) -> float:

@@ -107,11 +107,11 @@ def bind_volumes(
     for key in sorted(claims):
         if (Kind.VOLUME_CLAIMS, key) not in live:
             claims[key] = _bound(claims[key], found, classes, notes)
-        elif not _waits(claims[key], classes):
+        elif not claims[key].is_bound and not _waits(claims[key], classes):
             added = {name: each for name, each in found.items() if (Kind.VOLUMES, name) not in live}
             claims[key] = _bound(claims[key], added, {}, notes)
             found |= added
-    made = {name for name in found if not any(each.key == name and each.kind is Kind.VOLUMES for each in given)}
+    made = found.keys() - {each.key for each in given if each.kind is Kind.VOLUMES}
     changed = [_replaced(each, found, claims) for each in given]
     changed += [Change(kind=Kind.VOLUMES, key=name, value=found[name]) for name in sorted(made)]
     return tuple(changed), tuple(notes)

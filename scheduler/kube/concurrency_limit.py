@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
-from typing import Final
+from typing import Final, NamedTuple
 
 _FLAT: Final = 1.5
 """Latency below this multiple of the best seen lets the limit grow."""
@@ -24,9 +24,18 @@ Half as many requests that take more than this share of the time before are not 
 
 Where our own requests queue, half of them take half the time (Little's law).
 """
+_HALF: Final = 0.5
+"""Only a limit that really was halved tells whose requests keep the server busy."""
 _SMALLEST_WINDOW: Final = 16
 _STATUS_SHARE: Final = 0.1
 """Share of the slots for conditions and events, which no pod waits for."""
+
+
+class _Halved(NamedTuple):
+    """A halving: the mean latency for which it was made, and the limit before."""
+
+    seconds: float
+    value: float
 
 
 class ConcurrencyLimit:
@@ -48,8 +57,8 @@ class ConcurrencyLimit:
         self._best_seconds = 0.0
         self._window: list[float] = []
         self._window_used = 0
-        self._halved_for = 0.0
-        """The mean latency for which the limit was halved; 0 after any other window."""
+        self._halved: _Halved | None = None
+        """The halving for latency that the next window judges."""
         self._under_way = 0
         """Answers still to come to requests from before that halving."""
         self._ignore_until = 0.0
@@ -73,6 +82,7 @@ class ConcurrencyLimit:
     def refused(self, retry_after_seconds: float, now: float) -> None:
         """Learn from a 429: nothing starts before its Retry-After is over, and half as many from then on."""
         self._closed_until = max(self._closed_until, now + retry_after_seconds)
+        self._halved = None  # the server itself asks for less
         self._halve(now)
 
     def pause_seconds(self, now: float) -> float:
@@ -83,16 +93,17 @@ class ConcurrencyLimit:
         mean = sum(self._window) / len(self._window)
         used, was_busy = self._window_used, self._window_used * 2 >= self.value
         self._window, self._window_used = [], 0
+        halved, self._halved = self._halved, None
         if not was_busy:
             return
-        before, self._halved_for = self._halved_for, 0.0
-        if before and mean > before * _UNMOVED:
-            self._best_seconds, self._value = mean, min(self._value * 2, float(self._most))
+        if halved is not None and mean > halved.seconds * _UNMOVED:
+            self._best_seconds, self._value = mean, halved.value
             return
         self._best_seconds = min(mean, self._best_seconds * _DRIFT) if self._best_seconds else mean
         if mean > self._best_seconds * _INFLATED:
-            if self._halve(now):
-                self._halved_for, self._under_way = mean, used
+            before = self._value
+            if self._halve(now) and self._value <= before * _HALF:
+                self._halved, self._under_way = _Halved(mean, before), used
         elif mean <= self._best_seconds * _FLAT:
             self._value = min(self._value + 1, float(self._most))
 
@@ -101,8 +112,7 @@ class ConcurrencyLimit:
         if now < self._ignore_until:
             return False
         self._value = max(self._value / 2, float(self._least))
-        self._window, self._window_used = [], 0
-        self._halved_for, self._under_way = 0.0, 0
+        self._window, self._window_used, self._under_way = [], 0, 0
         self._ignore_until = max(self._closed_until, now + max(self._best_seconds, 0.05) * 2)
         return True
 

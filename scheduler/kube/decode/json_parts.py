@@ -52,7 +52,7 @@ def members(raw: Raw) -> dict[str, msgspec.Raw]:
 def _split(decoder: msgspec.json.Decoder[T], raw: Raw) -> T:
     try:
         return decoder.decode(raw)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BrokenJsonError(str(error)) from error
 
 

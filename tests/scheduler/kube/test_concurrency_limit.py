@@ -110,6 +110,50 @@ def test_where_our_own_requests_queue_the_limit_falls() -> None:
     assert max(found[150:400]) <= 24  # and grows slowly, as a server that stays slower is the new reference
 
 
+def inflated(start: int) -> ConcurrencyLimit:
+    """A limit that was just halved for latency, if it can be."""
+    limit = ConcurrencyLimit(start=start, most=64)
+    answer(limit, 0.01)
+    answer(limit, 0.06)
+    return limit
+
+
+def test_a_halving_that_does_not_help_is_taken_back_to_what_was_before() -> None:
+    limit = inflated(start=40)
+    assert limit.value == 20
+
+    answer(limit, 0.06, windows=4)  # those of before the halving, and a window
+
+    assert limit.value == 41
+
+
+def test_at_the_least_limit_nothing_is_taken_back() -> None:
+    limit = inflated(start=8)
+    assert limit.value == 8
+
+    answer(limit, 0.06)
+
+    assert limit.value == 8
+
+
+def test_a_refusal_after_a_halving_keeps_it() -> None:
+    limit = inflated(start=31)
+    limit.refused(0.0, now=0.0)
+
+    answer(limit, 0.06, windows=4)
+
+    assert limit.value == 16
+
+
+def test_a_halving_is_judged_by_the_next_window_only() -> None:
+    limit = inflated(start=31)
+    answer(limit, 0.06, windows=3, used=1)  # an idle server
+
+    answer(limit, 0.06)
+
+    assert limit.value == 16
+
+
 def test_a_refusal_for_load_halves_the_limit() -> None:
     limit = ConcurrencyLimit(start=16, most=64)
 

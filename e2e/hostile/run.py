@@ -202,6 +202,8 @@ async def _measure(
             *(each.waited(since, until, _TAIL_SECONDS) for each in (there.stream, there.bare))
         )
         findings = [*slow, *await asked]
+        if not there.writer.is_running():
+            findings.append(f"the bare writer has ended: {there.writer.tail(3)}")
         if not mallory.is_running():
             findings.append(f"what does the case has ended: {mallory.tail(3)}")
     finally:

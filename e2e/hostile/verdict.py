@@ -90,7 +90,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
             return
         if self.needs_objects and not self.created:
             yield f"no hostile object was admitted: nothing is shown ({self.refusal or 'none was sent'})"
-        bare_median, bare_p99 = median(self.bare), percentile(self.bare, 0.99)
+        bound = [each for each in self.bare if each.is_bound]
+        if 2 * len(bound) < len(self.bare):
+            yield f"of {len(self.bare)} pods without a decision only {len(bound)} were bound: there is no comparison"
+            bound = []
+        bare_median, bare_p99 = median(bound), percentile(bound, 0.99)
         if self.ratio > MOST_RATIO and self.median_during > MOST_BARE_RATIO * bare_median:
             yield f"the median is {self.ratio:.1f} times the idle one; without a decision it is {duration(bare_median)}"
         if self.p99 > max(MOST_P99_SECONDS, MOST_BARE_RATIO * bare_p99):

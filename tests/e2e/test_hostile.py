@@ -123,6 +123,13 @@ def test_where_the_api_server_alone_is_slow_good_pods_may_wait_twice_as_long_as_
     assert (outcome(tuple(Wait(seconds) for _ in range(100)), bare=SLOW).failures == ()) is holds
 
 
+def test_a_bare_writer_that_binds_nothing_is_no_comparison() -> None:
+    silent = tuple(Wait(30.0, is_bound=False) for _ in range(20))
+    failures = outcome(tuple(Wait(25.0) for _ in range(20)), bare=silent).failures
+    assert failures[0] == "of 20 pods without a decision only 0 were bound: there is no comparison"
+    assert len(failures) == 3
+
+
 def test_a_pod_that_is_left_behind_fails_the_case_however_slow_the_api_server_is() -> None:
     assert outcome((*IDLE, Wait(1.0, is_bound=False)), bare=SLOW).failures == ("1 good pods were left behind",)
 
@@ -425,7 +432,9 @@ def test_a_case_is_measured_beside_good_pods(control_plane: ControlPlane) -> Non
     noted: list[int] = []
     (measured,) = asyncio.run(measure(control_plane, [CASES["escapes"]], setting, lambda each: noted.append(len(each))))
     assert noted == [1]
-    assert (measured.created, measured.refused) == (200, 0)
+    assert measured.refused == 0
+    assert 0 < measured.created <= 200  # as many as a busy machine makes in the time
+    assert any(each.is_bound for each in measured.bare)
     assert len(measured.before) >= 5
     assert len(measured.during) >= 5
     assert (measured.left, measured.restarts) == (0, 0)

@@ -226,7 +226,7 @@ def test_its_end_is_the_end_of_everything_that_it_started(tmp_path: Path, number
         assert any("e2e.dovetail" in words for words in processes_in(tmp_path)), said
         run.send_signal(number)
         try:
-            assert run.wait(30) == status, said
+            assert run.wait(90) == status, said
         finally:
             run.kill()  # or the block would wait for it for ever
     wait_until(lambda: processes_in(tmp_path) == [])

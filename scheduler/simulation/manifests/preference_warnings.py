@@ -1,10 +1,16 @@
 """Warnings about preferences that nothing can meet: a pod is placed without them, and nothing else would say so."""
 
+import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final, NamedTuple
 
 from solver.domain import Batch, Node, NodeSelectorOperator, Pod, ResourceSlice, wording
+
+_MOST: Final = 8
+"""Warnings that are written out."""
+_MOST_COMPARED: Final = 256
+"""A key of more values, such as the hostname, is not looked through for one that was meant."""
 
 
 class _Preference(NamedTuple):
@@ -32,8 +38,10 @@ def of(batch: Batch, nodes: Iterable[Node], slices: Iterable[ResourceSlice] = ()
     for who, each in wanted if known else ():
         if each.key not in known or (each.values and known[each.key].isdisjoint(each.values)):
             first.setdefault(each, who)
-    for each, who in first.items():
+    for each, who in itertools.islice(first.items(), _MOST):
         yield f"{who}: {each.what} {wording.quoted(each.key)}{_absent(each, known)}"
+    if len(first) > _MOST:
+        yield f"{len(first) - _MOST} more preferences name what no node has, and decide nothing"
     yield from _of_attributes(batch, slices)
 
 
@@ -45,8 +53,8 @@ def _absent(preference: _Preference, known: defaultdict[str, set[str]]) -> str:
     return f" in {shown}: no node has such a label, so it decides nothing{_meant(value, known[preference.key])}"
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
-    close = wording.nearest(name, known)
+def _meant(name: str, known: Collection[str]) -> str:
+    close = wording.nearest(name, known) if len(known) <= _MOST_COMPARED else ""
     return f": did you mean {close}?" if close else ""
 
 

@@ -1,9 +1,12 @@
 """Preferences that no node can meet are named once, with the key that was meant."""
 
+from collections.abc import Collection
+
+import pytest
 from msgspec.structs import replace
 
 from scheduler.simulation.manifests import preference_warnings
-from solver.domain import PodAffinityTerm, TopologySpreadConstraint, WeightedPodAffinityTerm
+from solver.domain import PodAffinityTerm, TopologySpreadConstraint, WeightedPodAffinityTerm, wording
 from tests.support import builders as b
 
 NODES = (b.node("n1", labels={"example.com/rack": "r1"}),)
@@ -57,3 +60,27 @@ def test_known_keys_and_a_cluster_without_labels_give_no_warning() -> None:
     pod = replace(b.pod("p"), preferred_affinity=(known,))
     assert list(preference_warnings.of(b.batch(pod), NODES)) == []
     assert list(preference_warnings.of(b.batch(replace(pod, preferred_affinity=(TERM,))), ())) == []
+
+
+def test_however_many_values_are_nowhere_few_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+
+    def nearest(_: str, known: Collection[str]) -> str:
+        compared.append(len(known))
+        return ""
+
+    monkeypatch.setattr(wording, "nearest", nearest)
+    nodes = [b.node(f"n{number}", labels={"host": f"h{number}", "rack": f"r{number % 9}"}) for number in range(900)]
+
+    def asking(key: str) -> list[str]:
+        terms = [b.expressions(b.requirement(key, "In", f"gone-{number}")) for number in range(300)]
+        pods = [replace(b.pod(f"p{n}"), preferred_node_affinity=((1, term),)) for n, term in enumerate(terms)]
+        return list(preference_warnings.of(b.batch(*pods), nodes))
+
+    found = asking("host")
+    assert compared == []
+    assert found[-1] == "292 more preferences name what no node has, and decide nothing"
+    assert len(found) == 9
+
+    asking("rack")
+    assert compared == [9] * 8

@@ -89,8 +89,10 @@ class Hints:
         others = [each for each in self._candidates(self.problem.inventory.records.values()) if each.id not in mine]
 
         def most_for(attribute: AttributeName) -> int:
-            every = [each for group in selected.values() for each in group]
-            values = Counter(value for each in every for value in lookup(each.id.driver, each.device, attribute))
+            every = {each.id: each for group in selected.values() for each in group}
+            values = Counter(
+                value for each in every.values() for value in lookup(each.id.driver, each.device, attribute)
+            )
             return max(values.values(), default=0) if link.kind is ConstraintKind.MATCH else len(values)
 
         hint = lint.of_constraint(
@@ -101,7 +103,7 @@ class Hints:
             return hint
         if link.kind is ConstraintKind.MATCH:
             return f"{needed} devices are to have the same {name}, and no more than {most} have"
-        values = f"{most} {'values' if most > 1 else 'value'}"
+        values = wording.counted(most, "value")
         return f"{needed} devices are to have different {name}, and it has {values} on all that are selected"
 
     def _on_demand(self, demand: int) -> str:

@@ -126,7 +126,8 @@ def refusal(capacity: Capacity, requested: Quantity) -> str:
     step = limits.step if limits is not None else None
     if limits is not None and requested.nano % _MILLI and _step_unit(limits) == _MILLI:
         return "shares are counted in thousandths"
-    return f"rounded up in steps of {step} it is {f'above the largest share, {most}' if most else 'above 64 bits'}"
+    above = f"the largest share, {most}" if most is not None else "64 bits"
+    return f"rounded up in steps of {step} it is above {above}" if step is not None else f"it is above {above}"
 
 
 def _in_range(limits: ValidRange, default: Quantity | None, amount: int) -> int | None:

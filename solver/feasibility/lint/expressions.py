@@ -69,13 +69,20 @@ def comparison_of(node: tree.AstNode) -> Comparison | None:
 
 def joined_comparison(node: tree.AstNode) -> Comparison | None:
     """Recognise `device.attributes["domain/name"] == constant`, a name as matchAttribute has it; None for all else."""
-    if not isinstance(node, tree.Call) or node.function not in OPERATORS:
+    operator = OPERATORS.get(node.function) if isinstance(node, tree.Call) else None
+    if operator is None or not isinstance(node, tree.Call):
         return None
-    place, constant = domain_of(node.arguments[0]), constant_of(node.arguments[1])
-    domain, slash, name = place.name.partition("/") if place is not None else ("", "", "")
-    if place is None or not slash or constant is None:
+    left, right = node.arguments
+    return _joined(left, operator, right) or _joined(right, _TURNED.get(operator, operator), left)
+
+
+def _joined(left: tree.AstNode, operator: str, right: tree.AstNode) -> Comparison | None:
+    place, constant = domain_of(left), constant_of(right)
+    if place is None or constant is None:
         return None
-    return Comparison(Read(place.is_capacity, domain, name), OPERATORS[node.function], constant)
+    domain, _, name = place.name.partition("/")
+    is_name = name.isascii() and name.isidentifier()
+    return Comparison(Read(place.is_capacity, domain, name), operator, constant) if is_name else None
 
 
 def _made(left: tree.AstNode, operator: str, right: tree.AstNode) -> Comparison | None:

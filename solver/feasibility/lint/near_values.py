@@ -1,6 +1,5 @@
 """Comparisons and capacity requests that no device meets, and the nearest value or size."""
 
-import re
 import string
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -35,21 +34,31 @@ def of_requests(requested: Mapping[str, Quantity], candidates: Sequence[Candidat
             return f"the largest {read.name} is {published.size(largest)}{_less(largest, wanted)}"
         if refused := _refused(candidates, text, wanted):
             return f"no device gives a share of {wanted} of its {read.name}: {refused}"
+    if len(requested) > 1 and not any(_gives(each, requested) for each in candidates):
+        return "no device gives all of the capacities that are requested"
     return ""
 
 
 def _refused(candidates: Sequence[Candidate], text: str, wanted: Quantity) -> str:
-    """Say why the first device that has as much gives no such share."""
+    """Say why no device that has as much gives such a share, of the largest one; empty where one gives it."""
+    found = []
     for each in candidates:
         capacities = dict(each.device.capacities)
         name = capacity.published_name(each.driver, text, capacities)
-        if each.device.allow_multiple_allocations and name is not None:
-            return capacity.refusal(capacities[name], wanted)
-    return ""
+        if name is None or capacities[name].value.nano < wanted.nano:
+            continue
+        if not each.device.allow_multiple_allocations or not (why := capacity.refusal(capacities[name], wanted)):
+            return ""
+        found.append((capacities[name].value.nano, why))
+    return max(found, default=(0, ""))[1]
+
+
+def _gives(candidate: Candidate, requested: Mapping[str, Quantity]) -> bool:
+    return capacity.consumption(candidate.driver, candidate.device, requested) is not None
 
 
 def _less(largest: int, wanted: Quantity) -> str:
-    """Say by how much a size is below the requested one; of one that is far off the request says more."""
+    """Say by how much a size is below the requested one; where the units differ by far, both are shown instead."""
     if wanted.nano > _FAR * max(largest, 1):
         return f", and {wanted} is requested"
     return f", {published.size(wanted.nano - largest)} less than the {wanted} requested"
@@ -193,40 +202,55 @@ def of_attribute(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
     return f"no {read.name} is {wanted}: {there_are(others, 'value')}" if others else ""
 
 
-_TURNED: Final = {
+_CASES: Final = {
     "lowerAscii": (string.ascii_uppercase, string.ascii_lowercase, "capital"),
     "upperAscii": (string.ascii_lowercase, string.ascii_uppercase, "small"),
 }
 """Methods that change letters: which, to which, and what the first are called."""
-_ESCAPED: Final = re.compile(r"(\\.|\(\?(?:P?<[^<>]*>|[a-zA-Z-]*[:)]))")
-"""What keeps its letters in a regular expression: a character after a backslash, flags and names."""
 
 
-def of_turned_text(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
+def of_changed_case(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
     """Hint on `read.lowerAscii() == "A100"` and its like, and on values that no device has in these letters."""
     if not isinstance(node, tree.Call) or node.function not in _SEARCHES | {"_==_"}:
         return ""
     operands = node.arguments if node.target is None else (node.target, *node.arguments)
-    for turned, other in zip(operands, operands[::-1], strict=True):
-        if not isinstance(turned, tree.Call) or turned.function not in _TURNED or turned.target is None:
-            continue
-        read, constant = expressions.read_of(turned.target), expressions.constant_of(other)
-        if read is None:
-            continue
-        old, new, called = _TURNED[turned.function]
-        table = str.maketrans(old, new)
-        texts = [str(each).translate(table) for each in published.scalars(candidates, read, AttributeKind.STRING)]
-        named = read._replace(name=f"{read.name}.{turned.function}()")
-        operator = "==" if node.function == "_==_" else node.function
-        if not isinstance(constant, str):
-            return _among(Comparison(named, operator, ""), texts)
-        parts = _ESCAPED.split(constant) if operator == "matches" else [constant]  # escapes are every second part
-        right = "".join(part if index % 2 else part.translate(table) for index, part in enumerate(parts))
-        if texts and right != constant:
-            text, instead = expressions.shown(constant), expressions.shown(right)
-            return f"{named.name} has no {called} letters, and {text} has: write {instead}"
-        return _among(Comparison(named, operator, constant), texts)
-    return ""
+    pairs = (operands, operands[::-1]) if node.function == "_==_" else (operands,)
+    operator = "==" if node.function == "_==_" else node.function
+    found = ((_changed(left), expressions.constant_of(right)) for left, right in pairs)
+    changed, wanted = next(((read, constant) for read, constant in found if read is not None), (None, None))
+    if changed is None:
+        return ""
+    read, function = changed
+    old, new, called = _CASES[function]
+    table = str.maketrans(old, new)
+    texts = [str(each).translate(table) for each in published.scalars(candidates, read, AttributeKind.STRING)]
+    read = read._replace(name=f"{read.name}.{function}()")
+    if not isinstance(wanted, str) or operator == "matches":
+        return _among(Comparison(read, operator, wanted if isinstance(wanted, str) else ""), texts)
+    right = wanted.translate(table)
+    if right == wanted or not any(_meets(each, operator, right) for each in texts):
+        return _among(Comparison(read, operator, right), texts)
+    text, instead = expressions.shown(wanted), expressions.shown(right)
+    return f"{read.name} has no {called} letters, and {text} has: write {instead}"
+
+
+def _changed(node: tree.AstNode) -> tuple[Read, str] | None:
+    """Recognise a read whose letters a method changes."""
+    if not isinstance(node, tree.Call) or node.function not in _CASES or node.target is None:
+        return None
+    read = expressions.read_of(node.target)
+    return (read, node.function) if read is not None else None
+
+
+def _meets(text: str, operator: str, wanted: str) -> bool:
+    match operator:
+        case "contains":
+            return wanted in text
+        case "startsWith":
+            return text.startswith(wanted)
+        case "endsWith":
+            return text.endswith(wanted)
+    return text == wanted
 
 
 def _search_of(node: tree.AstNode) -> Comparison | None:

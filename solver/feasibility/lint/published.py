@@ -10,6 +10,7 @@ from solver.domain import AttributeKind, AttributeValue, Device, DeviceId, Quant
 from solver.domain.quantity import NANO, plain
 from solver.domain.wording import listed, nearest
 from solver.feasibility.lint import expressions
+from solver.feasibility.lint.expressions import Amount, Comparison
 
 _MEBIBYTE: Final = 2**20 * NANO
 _GIBIBYTE: Final = 2**30 * NANO
@@ -109,14 +110,13 @@ def of_suffix(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
     """Hint on a type suffix: `….productName.string` and `device.attributes["model"].string` are not fields."""
     comparison = expressions.comparison_of(node)
     read = comparison.read if comparison is not None else expressions.read_of(node)
-    wanted = comparison.constant if comparison is not None else None
     if (
         read is not None
         and read.name in TYPE_SUFFIXES
         and ("." not in read.domain or "/" in read.domain)
         and not _is_published(read, candidates)
     ):
-        return _of_joined_name(read, wanted, candidates) or _of_bare_domain(read, wanted, candidates)
+        return _of_joined_name(read, comparison, candidates) or _of_bare_domain(read, comparison, candidates)
     if isinstance(node, tree.Select) and node.field in TYPE_SUFFIXES:
         inner = expressions.read_of(node.operand)
         if inner is not None and _is_published(inner, candidates):
@@ -124,17 +124,18 @@ def of_suffix(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
     return ""
 
 
-def _of_joined_name(read: Read, wanted: object, candidates: Sequence[Candidate]) -> str:
+def _of_joined_name(read: Read, comparison: Comparison | None, candidates: Sequence[Candidate]) -> str:
     """`device.attributes["gpu.example.com/model"].string`: domain and name in one text, as matchAttribute has them."""
     domain, slash, name = read.domain.partition("/")
     meant = Read(read.is_capacity, domain, name)
     if not slash or not _is_published(meant, candidates):
         return ""
-    return f"domain and name stand apart in CEL: write {written(meant)}{_holding(wanted, meant, candidates)}"
+    return f"domain and name stand apart in CEL: write {written(meant)}{_holding(comparison, meant, candidates)}"
 
 
-def _of_bare_domain(read: Read, wanted: object, candidates: Sequence[Candidate]) -> str:
+def _of_bare_domain(read: Read, comparison: Comparison | None, candidates: Sequence[Candidate]) -> str:
     """`device.attributes["model"].string`: the name stands where the domain belongs."""
+    wanted = comparison.constant if comparison is not None else None
     which = "capacity" if read.is_capacity else "attributes"
     text = f'device.{which}["{read.domain}"].{read.name} has no driver domain, and a value is read without .{read.name}'
     ways = (read.is_capacity, not read.is_capacity)
@@ -142,13 +143,16 @@ def _of_bare_domain(read: Read, wanted: object, candidates: Sequence[Candidate])
     if meant is None:
         domain = _driver(candidates)
         return f"{text}: as in {written(Read(read.is_capacity, domain, '<name>'))}"
-    return f"{text}: write {written(meant)}{_holding(wanted, meant, candidates)}"
+    return f"{text}: write {written(meant)}{_holding(comparison, meant, candidates)}"
 
 
-def _holding(wanted: object, read: Read, candidates: Sequence[Candidate]) -> str:
-    """Complete a comparison with a text by the most similar published value."""
-    if not isinstance(wanted, str):
+def _holding(comparison: Comparison | None, read: Read, candidates: Sequence[Candidate]) -> str:
+    """Complete a comparison, with a text by the most similar published value; amounts are compared by methods."""
+    if comparison is None or read.is_capacity or isinstance(comparison.constant, Amount):
         return ""
+    wanted, operator = comparison.constant, comparison.operator
+    if operator != "==" or not isinstance(wanted, str):
+        return f" {operator} {expressions.shown(wanted)}"
     texts = [str(each) for each in scalars(candidates, read, AttributeKind.STRING)]
     close = wanted if wanted in texts else nearest(wanted, texts)
     return f' == "{close}"' if close else ""

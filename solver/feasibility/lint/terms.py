@@ -20,7 +20,7 @@ from solver.feasibility.device_attributes import AttributeName, lookup
 from solver.feasibility.lint import expressions, near_values, published
 from solver.feasibility.lint.expressions import Amount, Comparison
 from solver.feasibility.lint.published import Candidate
-from solver.feasibility.selectors import EvaluationBudget, Selector, compile_selector
+from solver.feasibility.selectors import EvaluationBudget, Selector, SelectorError, compile_selector
 
 
 def of_constraint(
@@ -61,22 +61,34 @@ def of_uncompiled(expression: str) -> str:
         return ""
     try:
         parts = expressions.parts(parse(expression))
-        return next((f"write {hint}" for part in parts if (hint := _rewritten(part))), "")
+        return next((f"write {hint}" for part in parts if (hint := _rewritten(part)) and _compiles(hint)), "")
     except (ExpressionError, RecursionError):
         return ""
 
 
 def _rewritten(node: tree.AstNode) -> str:
-    if joined := expressions.joined_comparison(node):
-        return f"{published.written(joined.read)} {joined.operator} {expressions.shown(joined.constant)}"
-    comparison = expressions.comparison_of(node)
+    joined = expressions.joined_comparison(node)
+    comparison = joined or expressions.comparison_of(node)
     if comparison is None:
         return ""
     if isinstance(comparison.constant, Amount):
         is_method = not isinstance(node, tree.Call) or all(expressions.read_of(each) is None for each in node.arguments)
-        return "" if is_method or comparison.operator in {"==", "!="} else _by_method(comparison)
+        is_right = joined is None and (is_method or comparison.operator in {"==", "!="})
+        return "" if is_right else _by_method(comparison)
     amount = expressions.quantity_of(comparison.constant) if comparison.read.is_capacity else None
-    return _by_method(comparison._replace(constant=Amount("quantity", amount.text))) if amount is not None else ""
+    if amount is not None:
+        return _by_method(comparison._replace(constant=Amount("quantity", amount.text)))
+    if joined is None:
+        return ""
+    return f"{published.written(joined.read)} {joined.operator} {expressions.shown(joined.constant)}"
+
+
+def _compiles(expression: str) -> bool:
+    try:
+        compile_selector(expression)
+    except SelectorError:
+        return False
+    return True
 
 
 def _by_method(comparison: Comparison) -> str:
@@ -225,7 +237,7 @@ _RULES: Final[tuple[_Rule, ...]] = (
     near_values.of_capacity,
     near_values.of_version,
     near_values.of_attribute,
-    near_values.of_turned_text,
+    near_values.of_changed_case,
     published.of_read,
 )
 

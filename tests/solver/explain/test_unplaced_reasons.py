@@ -685,6 +685,14 @@ def test_the_attribute_that_was_meant_can_hold_the_count(constraint: Constraint,
     assert s.messages(decided, "p")[0].endswith(hint)
 
 
+def test_a_device_that_two_requests_select_counts_once_for_their_constraint() -> None:
+    claim = b.claim("c", b.request("r", count=2), b.request("s"), constraints=(b.match("gpu.example.com/root"),))
+    decided = s.plan(*numbered(), claim, pods=(POD,))
+    assert s.messages(decided, "p")[0].endswith(
+        "3 devices are to have the same gpu.example.com/root, and no more than 2 have"
+    )
+
+
 def test_two_requests_with_admin_access_need_a_device_each() -> None:
     requests = (b.request("a", is_admin=True), b.request("b", is_admin=True))
     decided = s.plan(N1, b.gpu_slice("n1", count=1), GPU, b.claim("c", *requests), pods=(POD,))

@@ -101,9 +101,25 @@ ROWS = [
         'model.upperAscii() has no small letters, and "h100" has: write "H100"',
     ),
     (
-        "letters of a pattern, but not its escapes and flags",
-        [f'{A}.model.lowerAscii().matches("^(?P<maker>H)\\\\D")'],
-        'model.lowerAscii() has no capital letters, and "^(?P<maker>H)\\\\D" has: write "^(?P<maker>h)\\\\D"',
+        "letters of a pattern are left alone",
+        [f'{A}.model.lowerAscii().matches("(?i)B200")'],
+        'no model.lowerAscii() matches "(?i)B200": there are "a10", "h100"',
+    ),
+    (
+        "capital letters, and no device has the value in small ones",
+        [f'{A}.model.lowerAscii() == "B200"'],
+        'no model.lowerAscii() is "b200": there are "a10", "h100"',
+    ),
+    ("the read is what is looked for", [f'"H200".contains({A}.model.lowerAscii())'], ""),
+    (
+        "domain and name in one text, with another operator",
+        ['device.attributes["gpu.example.com/model"].string != "A10"'],
+        f'domain and name stand apart in CEL: write {A}.model != "A10"',
+    ),
+    (
+        "domain and name in one text, with a number",
+        ['device.attributes["gpu.example.com/cores"].int == 7'],
+        f"domain and name stand apart in CEL: write {A}.cores == 7",
     ),
     (
         "letters are right, and no device has the value",
@@ -176,6 +192,26 @@ def test_a_share_that_the_policy_does_not_give_is_told_apart_from_a_device_that_
     assert lint.of_requests({"memory": b.quantity("15Gi")}, devices) == ""
 
 
+def test_the_share_of_the_device_that_has_as_much_is_spoken_of() -> None:
+    small = b.device("small", is_shareable=True, capacities={"memory": b.capacity("4Gi")})
+    limited = b.capacity("16Gi", default="1Gi", minimum="1Gi", maximum="8Gi")
+    large = b.device("large", is_shareable=True, capacities={"memory": limited})
+    assert lint.of_requests({"memory": b.quantity("10Gi")}, candidates(small, large)) == (
+        "no device gives a share of 10Gi of its memory: the largest share is 8Gi"
+    )
+    assert lint.of_requests({"memory": b.quantity("6Gi")}, candidates(small, large)) == ""
+
+
+def test_capacities_that_no_device_gives_together() -> None:
+    few = b.capacity(8, default=1, minimum=1, maximum=2)
+    devices = candidates(
+        b.device("a", is_shareable=True, capacities={"cores": few, "memory": b.capacity("8Gi")}),
+        b.device("b", is_shareable=True, capacities={"cores": b.capacity(8), "memory": b.capacity("1Gi")}),
+    )
+    wanted = {"cores": b.quantity(4), "memory": b.quantity("4Gi")}
+    assert lint.of_requests(wanted, devices) == "no device gives all of the capacities that are requested"
+
+
 def test_capacity_requests_that_fit_are_not_spoken_of() -> None:
     assert lint.of_requests({"memory": b.quantity("80Gi")}, BOTH) == ""
 
@@ -203,6 +239,17 @@ REWRITTEN = [
     ("a method of a text", f'{C}.memory.compareTo("1Gi") <= 0', f'{C}.memory.compareTo(quantity("1Gi")) <= 0'),
     ("a version", f'{A}.driver < semver("2.0.0")', f'{A}.driver.isLessThan(semver("2.0.0"))'),
     ("domain and name in one text", 'device.attributes["gpu.example.com/model"] == "H100"', f'{A}.model == "H100"'),
+    (
+        "a joined version",
+        'device.attributes["gpu.example.com/driver"] >= semver("1.2.0")',
+        f'{A}.driver.compareTo(semver("1.2.0")) >= 0',
+    ),
+    (
+        "a joined size",
+        'device.capacity["gpu.example.com/memory"] >= quantity("4Gi")',
+        f'{C}.memory.compareTo(quantity("4Gi")) >= 0',
+    ),
+    ("a joined text on the right", '"H100" == device.attributes["gpu.example.com/model"]', f'{A}.model == "H100"'),
     ("an attribute that is a size", f'{A}.memory >= quantity("1Gi")', f'{C}.memory.compareTo(quantity("1Gi")) >= 0'),
 ]
 
@@ -216,7 +263,16 @@ def test_what_does_not_compile_is_rewritten_so_that_it_does(expression: str, ins
 
 
 @pytest.mark.parametrize(
-    "expression", ["device.", f"{A}.model + 1", "1 +", "a" * 5000], ids=["cut", "a sum", "half", "long"]
+    "expression",
+    [
+        "device.",
+        f"{A}.model + 1",
+        "1 +",
+        "a" * 5000,
+        'device.attributes["a.com/"] == "x"',
+        'device.attributes["a.com/b/c"] == 1',
+    ],
+    ids=["cut", "a sum", "half", "long", "no name", "two slashes"],
 )
 def test_nothing_is_written_where_the_meaning_is_not_clear(expression: str) -> None:
     assert lint.of_uncompiled(expression) == ""

@@ -43,7 +43,7 @@ def duplicates(store: ObjectStore, unit: Unit) -> tuple[Duplicate, ...]:
     found = [*_conflicts(store, (each.allocation for each in unit.allocations), own, unit.namespace)]
     for key in unit.claims:
         if key not in own and not _is_running(store, key):
-            found += claim_conflicts(store, key, reader=unit.namespace)
+            found += claim_conflicts(store, key, own, reader=unit.namespace)  # own ones were compared with it above
     return tuple(found)
 
 

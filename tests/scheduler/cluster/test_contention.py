@@ -108,6 +108,18 @@ def test_a_unit_is_no_duplicate_of_itself() -> None:
     assert cluster.compare_after_write(each) == ()
 
 
+def test_a_claim_of_the_unit_that_holds_the_device_already_is_named_once_before_and_after_the_assumption() -> None:
+    pod_of_both, before = pod("p", "c", "old"), held("old", result("gpu", "a", "n1"))
+    each = unit(placement(pod_of_both, "n1"), claim_allocation(CLAIM, result("gpu", "a", "n1")))
+    cluster = cluster_of(node("n1"), pod_of_both, CLAIM, DEVICES, COUNTERS, before)
+    found = cluster.compare_after_write(each)
+    assert [each.claims for each in found] == [(before.id,)]
+
+    cluster.assume(each)
+
+    assert cluster.compare_after_write(each) == found
+
+
 def test_a_device_shared_by_others_is_not_charged_to_counters_again() -> None:
     drawing = device("s", is_shareable=True, consumes={"card": {"memory": 40}})
     slices = msgspec.structs.replace(DEVICES, devices=(drawing,))

@@ -19,19 +19,10 @@ from scheduler.simulation.live_cluster import NEWEST, ClusterObjects
 from scheduler.simulation.manifests import api_validation, decoding, preference_warnings
 from scheduler.simulation.manifests.decoding import decoded, key_of
 from scheduler.simulation.manifests.documents import LIVE, Document, ManifestFiles, ManifestProblem
-from scheduler.simulation.manifests.fields import (
-    Body,
-    FieldError,
-    mapping,
-    metadata,
-    spec,
-    subject,
-    text,
-    without_nulls,
-)
+from scheduler.simulation.manifests.fields import Body, mapping, metadata, spec, subject, text, without_nulls
 from scheduler.simulation.simulator import SimulationCase
 from scheduler.simulation.workloads import volume_controllers
-from scheduler.simulation.workloads.workload_set import WorkloadSet
+from scheduler.simulation.workloads.workload_set import WorkloadSet, origin
 from solver.domain import Batch, Claim, DeviceClass, Namespace, Node, Pod, PodId
 
 
@@ -62,7 +53,7 @@ class CaseBuilder:
     gone: tuple[Pod | Claim, ...] = ()
     not_made: dict[PodId, str] = field(default_factory=dict)
     unclaimed: dict[tuple[PodId, str], str] = field(default_factory=dict)
-    said: set[tuple[str, FieldError]] = field(default_factory=set)
+    said: set[tuple[str, ...]] = field(default_factory=set)
     group_templates: list[Document] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     names: defaults.GeneratedNames = field(default_factory=defaults.GeneratedNames)
@@ -72,7 +63,7 @@ class CaseBuilder:
     @functools.cached_property
     def workloads(self) -> WorkloadSet:
         """The workloads of the manifests."""
-        return WorkloadSet(self.problems, self.warnings, makes_later=self.admits)
+        return WorkloadSet(self.problems, self.warnings, makes_later=self.admits, minor=self.served.minor)
 
     @functools.cached_property
     def admission(self) -> AdmissionChain:
@@ -191,7 +182,11 @@ class CaseBuilder:
         self.warnings += case_warnings.decided_anew(gone)
 
     def _refuse(self, document: Document, where: str, message: str) -> None:
-        self.problems.append(ManifestProblem(document.source, subject(document.body), where, message))
+        """Say an error; those of equal objects that a workload makes are said once."""
+        said = (*origin(document), where, message)
+        if said not in self.said:
+            self.said.add(said)
+            self.problems.append(ManifestProblem(document.source, subject(document.body), where, message))
 
     def _refuse_version(self, document: Document, wrong: str) -> None:
         """Refuse an apiVersion; a template is there all the same, and pods that name it say so."""
@@ -239,7 +234,7 @@ class CaseBuilder:
         defaults.fill_metadata(body)
         found = list(api_validation.of_object(body, self.served.minor))
         for wrong in found:
-            self._refuse(document, wrong.field, wrong.message)
+            self._refuse(document, *wrong)
         fill = defaults.FILL.get(text(body["kind"]))
         if fill is not None:
             fill(body)
@@ -265,14 +260,11 @@ class CaseBuilder:
                 self.not_made[PodId(*_pair(document.body))] = refusal
         self.warnings += self.quotas.warnings(each.body for each in self._documents(Kind.VOLUME_CLAIMS))
 
-    def _leave_out(self, kind: Kind, document: Document, errors: Iterable[FieldError]) -> None:
-        """Leave out an object with errors; those of equal pods of a workload are said once."""
-        source = document.source.partition(", pod ")[0]
+    def _leave_out(self, kind: Kind, document: Document, errors: Iterable[tuple[str, str]]) -> None:
+        """Leave out an object with errors."""
         for wrong in errors:
             self.objects.pop((kind, key_of(document.body)), None)
-            if (source, wrong) not in self.said:
-                self.said.add((source, wrong))
-                self._refuse(document, *wrong)
+            self._refuse(document, *wrong)
 
     @functools.cached_property
     def quotas(self) -> QuotaLedger:
@@ -360,7 +352,7 @@ class CaseBuilder:
             change, problem = decoded(kind, document)
             wrong = self.wrong.get(key, "") if kind is Kind.CLAIMS else ""
             if problem is not None and not wrong:
-                self.problems.append(problem)
+                self._refuse(document, problem.field, problem.message)
             if change is None:
                 continue
             if isinstance(change.value, Claim):

@@ -9,7 +9,7 @@ import datetime as dt
 import difflib
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from scheduler.simulation.manifests import api_schema, value_rules
@@ -88,13 +88,13 @@ class _Reader:
             return
         if reference.startswith("[]"):
             if not isinstance(value, list):
-                yield FieldError(path, _expected("a list", value))
+                yield FieldError(path, expected("a list", value))
                 return
             for index, each in enumerate(value):
                 yield from self._of_value(each, reference[2:], f"{path}[{index}]", place)
         elif reference.startswith("{}") or "." in reference:
             if not isinstance(value, dict):
-                yield FieldError(path, _expected("a mapping", value))
+                yield FieldError(path, expected("a mapping", value))
             elif "." in reference:
                 inner = reference.removeprefix("{}")
                 yield from (
@@ -119,7 +119,7 @@ class _Reader:
         if name in self._schema.types.get(place.type_name, ()):
             return self._of_other_version(name, place)
         known = self._schema.fields(place.type_name, self._minor)
-        close = _closest(name, known)
+        close = closest(name, known)
         if close:
             return f"there is no such field: did you mean {close}?"
         elsewhere = self._elsewhere(name, place)
@@ -165,10 +165,10 @@ def _of_scalar(value: Any, reference: str) -> str:
     """Return what is wrong with a scalar; empty if it is right."""
     match reference:
         case "string":
-            wrong = "" if isinstance(value, str) else _expected("a text", value)
+            wrong = "" if isinstance(value, str) else expected("a text", value)
             return f"{wrong}: put it in quotes" if isinstance(value, bool | int | float) else wrong
         case "boolean":
-            return "" if isinstance(value, bool) else _expected("true or false", value)
+            return "" if isinstance(value, bool) else expected("true or false", value)
         case "int32" | "int64":
             return _of_integer(value, _RANGES[reference])
         case "int-or-string":
@@ -180,13 +180,14 @@ def _of_scalar(value: Any, reference: str) -> str:
     return ""
 
 
-def _expected(wanted: str, value: Any) -> str:
+def expected(wanted: str, value: Any) -> str:
+    """Say of a value what it should be, and what it is."""
     return f"expected {wanted}, got {_FOUND.get(type(value), 'a mapping')}"
 
 
 def _of_integer(value: Any, bound: int) -> str:
     if isinstance(value, bool) or not isinstance(value, int):
-        wrong = _expected("a whole number", value)
+        wrong = expected("a whole number", value)
         return f"{wrong}: leave out the quotes" if isinstance(value, str) and value.lstrip("-").isdecimal() else wrong
     if -bound <= value < bound:
         return ""
@@ -195,7 +196,7 @@ def _of_integer(value: Any, bound: int) -> str:
 
 def _of_quantity(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return _expected("a quantity such as 10Gi", value)
+        return expected("a quantity such as 10Gi", value)
     try:
         parse(str(value).strip())
     except QuantityError as error:
@@ -206,7 +207,7 @@ def _of_quantity(value: Any) -> str:
 def _of_time(value: Any) -> str:
     instead = "write one such as 2026-01-31T12:00:00Z"
     if not isinstance(value, str):
-        return f"{_expected('a time', value)}: {instead}"
+        return f"{expected('a time', value)}: {instead}"
     try:
         is_time = _TIME.fullmatch(value) is not None and dt.datetime.fromisoformat(value[:19]) is not None
     except ValueError:
@@ -214,7 +215,8 @@ def _of_time(value: Any) -> str:
     return "" if is_time else f"{value!r} is no time: {instead}"
 
 
-def _closest(name: str, known: Mapping[str, str]) -> str:
+def closest(name: str, known: Iterable[str]) -> str:
+    """Return the known name that another one is nearly; empty without one."""
     folded = {each.lower(): each for each in known}
     close = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=_CLOSE)
     return folded[close[0]] if close else ""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, text
+from scheduler.simulation.workloads.foreign_pods import append, part
 from scheduler.simulation.workloads.pod_templates import namespace_of
 from solver.domain import PodId
 
@@ -35,14 +36,12 @@ def add_terms(pod: Body, topology: str, label: str, value: str, *, in_all_namesp
         {"key": label, "operator": "NotIn", "values": [value]},
     ]
     rules = {"podAffinity": [{"key": label, "operator": "In", "values": [value]}], "podAntiAffinity": others}
-    affinity = {**mapping(pod.get("affinity"))}
+    affinity = part(pod, "affinity")
     for kind, expressions in rules.items():
         term: Body = {"labelSelector": {"matchExpressions": expressions}, "topologyKey": topology}
         if in_all_namespaces:
             term["namespaceSelector"] = {}
-        own = mapping(affinity.get(kind))
-        affinity[kind] = {**own, _REQUIRED: [*(own.get(_REQUIRED) or ()), term]}
-    pod["affinity"] = affinity
+        append(part(affinity, kind), _REQUIRED, term)
 
 
 def add_priority(pod: Body) -> None:

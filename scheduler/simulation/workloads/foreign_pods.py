@@ -12,10 +12,11 @@ COSCHEDULING: Final = "scheduling.x-k8s.io/pod-group"
 
 
 class ForeignPods(NamedTuple):
-    """What an object makes, in order, and how many pods that are."""
+    """What an object makes, in order, and how many pods and Jobs that are."""
 
     pod_count: int
     bodies: Callable[[], Iterator[Body]]
+    job_count: int = 0
 
 
 def with_template(body: Body, template: Body) -> Body:

@@ -36,6 +36,12 @@ def count(job: Body) -> int:
     return min(number(terms.get("parallelism")), number(terms.get("completions"), _MANY))
 
 
+def last_index(job: Body) -> int:
+    """Return the highest completion index of a Job."""
+    terms = spec(job)
+    return max(0, number(terms.get("completions"), number(terms.get("parallelism"))) - 1)
+
+
 def job_of(cron_job: Body) -> Body:
     """Return the Job that a CronJob makes at its next time; it has the number 0 instead of a time in its name."""
     template = mapping(spec(cron_job).get("jobTemplate"))

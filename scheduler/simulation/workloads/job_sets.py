@@ -6,6 +6,7 @@ Facts are those of the API types and of the controller and webhooks of kubernete
 
 import copy
 import hashlib
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final
@@ -26,7 +27,7 @@ def job_set(body: Body) -> ForeignPods:
     """Return what a JobSet makes."""
     jobs = [each for _, each in entries(spec(body).get("replicatedJobs"))]
     sizes = [job_controller.count(mapping(each.get("template"))) * _replicas(each) for each in jobs]
-    return ForeignPods(sum(sizes), lambda: _objects(body, jobs))
+    return ForeignPods(sum(sizes), lambda: _objects(body, jobs), sum(map(_replicas, jobs)))
 
 
 def job_set_notes(body: Body) -> Iterator[str]:
@@ -83,6 +84,7 @@ def _jobs(body: Body, replicated: list[Body]) -> Iterator[Body]:
     for each in replicated:
         sizes[_group(each)] += _replicas(each)
     common = {f"{_JOBSET}/global-replicas": str(sizes.total()), **_coordinator(body)}
+    order = itertools.count()
     for each in replicated:
         for index in range(_replicas(each)):
             title, group = f"{name}-{each.get('name')}-{index}", _group(each)
@@ -93,7 +95,7 @@ def _jobs(body: Body, replicated: list[Body]) -> Iterator[Body]:
                 f"{_JOBSET}/replicatedjob-replicas": str(_replicas(each)),
                 f"{_JOBSET}/restart-attempt": "0",
                 f"{_JOBSET}/job-index": str(index),
-                f"{_JOBSET}/job-global-index": str(seen.total()),
+                f"{_JOBSET}/job-global-index": str(next(order)),
                 exclusive_topology.JOB_KEY: hashlib.sha256(f"{namespace_of(body)}/{title}".encode()).hexdigest()[:40],
                 f"{_JOBSET}/group-name": group,
                 f"{_JOBSET}/group-replicas": str(sizes[group]),

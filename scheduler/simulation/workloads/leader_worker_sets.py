@@ -30,21 +30,24 @@ def _groups(body: Body, terms: Body, replicas: int, size: int) -> Iterator[Body]
     """Return the pods of each group: the leader `<name>-<group>` and the workers `<name>-<group>-<index>`."""
     name = text(metadata(body).get("name"))
     claims = {text(metadata(each).get("name")): each for _, each in entries(terms.get("volumeClaimTemplates"))}
+    made = {each: with_template(body, mapping(terms.get(each))) for each in ("leaderTemplate", "workerTemplate")}
+    hashes = {each: template_hash(template) for each, template in made.items()}
+    revision = template_hash({"spec": {"template": terms}})
+    has_leader = bool(mapping(terms.get("leaderTemplate")))
     is_unique = mapping(spec(body).get("networkConfig")).get("subdomainPolicy") == "UniquePerReplica"
     for group in range(replicas):
         leader = f"{name}-{group}"
         for index in range(size):
             is_leader = index == 0
             title, maker = (leader, name) if is_leader else (f"{leader}-{index}", leader)
-            template = mapping(terms.get("leaderTemplate")) if is_leader else {}
-            made = with_template(body, template or mapping(terms.get("workerTemplate")))
+            role = "leaderTemplate" if is_leader and has_leader else "workerTemplate"
             labels = _labels(body, terms, leader, index, size) | {
                 "statefulset.kubernetes.io/pod-name": title,
-                "controller-revision-hash": f"{maker}-{template_hash(made)}",
-                f"{_LWS}/template-revision-hash": template_hash({"spec": {"template": terms}}),
+                "controller-revision-hash": f"{maker}-{hashes[role]}",
+                f"{_LWS}/template-revision-hash": revision,
             }
             owner = reference({"apiVersion": "apps/v1"}, "StatefulSet", maker, f"{metadata(body).get('uid')}-{maker}")
-            pod = pod_of(made, title, owner, labels)
+            pod = pod_of(made[role], title, owner, labels)
             mapping(metadata(pod)["annotations"]).update(_annotations(body, terms, leader, index, size))
             spec(pod).update(hostname=title, subdomain=leader if is_unique else name)
             _exclusive(pod)

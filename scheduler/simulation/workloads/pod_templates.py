@@ -93,7 +93,7 @@ def template_hash(workload: Body) -> str:
 def is_over(body: Body, conditions: Collection[str]) -> bool:
     """Whether one of some conditions of an object is true: it makes no more pods."""
     return any(
-        each.get("type") in conditions and each.get("status") == "True"
+        text(each.get("type")) in conditions and each.get("status") == "True"
         for _, each in entries(mapping(body.get("status")).get("conditions"))
     )
 

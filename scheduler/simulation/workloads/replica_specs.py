@@ -21,7 +21,6 @@ from scheduler.simulation.workloads.foreign_pods import (
 )
 from scheduler.simulation.workloads.pod_templates import number, pod_of, reference
 
-_REPLICA_SPECS: Final = "ReplicaSpecs"
 _LABEL: Final = "training.kubeflow.org"
 _OF_PYTORCH: Final = {
     "requests": {"cpu": "50m", "memory": "10Mi"},
@@ -45,10 +44,15 @@ class _Role(NamedTuple):
 
 def replica_specs(body: Body) -> ForeignPods:
     """Return what a job with replica specs makes."""
-    field = next((each for each in spec(body) if each.endswith(_REPLICA_SPECS)), "")
-    parts = {each.lower(): mapping(value) for each, value in mapping(spec(body).get(field)).items()}
+    parts = {each.lower(): mapping(value) for each, value in mapping(spec(body).get(field_of(body))).items()}
     roles = [_Role(name, _count(body, name, terms), terms) for name, terms in parts.items()]
     return ForeignPods(sum(role.replicas for role in roles), lambda: _objects(body, roles))
+
+
+def field_of(body: Body) -> str:
+    """Return the name of the field with the parts of a job."""
+    kind = text(body.get("kind")).removesuffix("Job").lower()
+    return f"{'xgb' if kind == 'xgboost' else kind}ReplicaSpecs"
 
 
 def _count(body: Body, role: str, terms: Body) -> int:
@@ -57,7 +61,7 @@ def _count(body: Body, role: str, terms: Body) -> int:
     return number(terms.get("replicas"), 0 if is_mpi_worker else 1)
 
 
-def _is_mpi_operator(body: Body) -> bool:
+def is_of_mpi_operator(body: Body) -> bool:
     """Whether the MPI operator makes the pods, and not the training operator."""
     return text(body.get("apiVersion")) == "kubeflow.org/v2beta1"
 
@@ -71,7 +75,7 @@ def _objects(body: Body, roles: Collection[_Role]) -> Iterator[Body]:
         yield coscheduling_group(body, number(policy.get("minAvailable"), sum(role.replicas for role in roles)))
     names = {role.name for role in roles}
     for role in roles:
-        if role.name == "launcher" and _is_mpi_operator(body):
+        if role.name == "launcher" and is_of_mpi_operator(body):
             yield from (_launcher_job(body, role, gang) for _ in range(role.replicas))
         else:
             yield from (_pod(body, role, index, names, gang) for index in range(role.replicas))
@@ -128,7 +132,7 @@ def _is_master(body: Body, role: _Role, index: int, names: Collection[str]) -> b
 
 def _pod(body: Body, role: _Role, index: int, names: Collection[str], gang: Mapping[str, str]) -> Body:
     name = f"{metadata(body).get('name')}-{role.name}"
-    if _is_mpi_operator(body):
+    if is_of_mpi_operator(body):
         first = 1 if spec(body).get("runLauncherAsWorker") is True else 0  # the launcher is worker 0
         labels = {**_of_mpi_operator(body, role), f"{_LABEL}/replica-index": str(first + index)}
     else:

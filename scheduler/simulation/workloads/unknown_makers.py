@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from scheduler.simulation.manifests.decoding import of
-from scheduler.simulation.manifests.fields import Body, FieldError, mapping, spec, text
+from scheduler.simulation.manifests.fields import Body, FieldError, mapping, metadata, spec, text
 
 _MAKE_NONE: Final = {
     "": ("PodTemplate",),
@@ -21,7 +21,7 @@ _MAKE_NONE: Final = {
 """Kinds that hold a pod template and make no pod, by API group."""
 _MAKE_PODS: Final = {
     "apps.nvidia.com": ("NIMPipeline", "NIMService"),
-    "argoproj.io": ("CronWorkflow", "Workflow"),
+    "argoproj.io": ("CronWorkflow", "Rollout", "Workflow"),
     "extensions.agents.x-k8s.io": ("SandboxClaim", "SandboxWarmPool"),
     "flink.apache.org": ("FlinkDeployment",),
     "flow.volcano.sh": ("JobFlow",),
@@ -46,12 +46,15 @@ def error(body: Body) -> FieldError | None:
         return None
     if (group, kind) == ("trainer.kubeflow.org", "TrainJob"):
         runtime = text(mapping(spec(body).get("runtimeRef")).get("name"))
-        message = f"the pods are those of runtime {runtime}, which is not read: {_INSTEAD}"
-        return FieldError("spec.runtimeRef", f"{message}, or the JobSet that kubectl get jobset shows")
+        name = text(metadata(body).get("name")) or "NAME"
+        instead = f"write the JobSet that it makes (kubectl get jobset {name} -o yaml), or the Pods"
+        return FieldError("spec.runtimeRef", f"{instead}: they are those of runtime {runtime}, which is not read")
     if (group, kind) == ("ray.io", "RayCronJob"):
         return FieldError("spec.jobTemplate", "the pods are those of a RayJob: write the RayJob with this as its spec")
     where = "spec" if kind in _MAKE_PODS.get(group, ()) else _template(body)
-    return FieldError(where, f"{kind} ({group}) makes pods that are not known here: {_INSTEAD}") if where else None
+    article = "an" if kind[:1] in "AEIOU" else "a"
+    unknown = f"Dovetail does not know which pods {article} {kind} ({group}) makes"
+    return FieldError(where, f"{unknown}: {_INSTEAD}") if where else None
 
 
 def _template(body: Body) -> str:

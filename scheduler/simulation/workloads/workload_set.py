@@ -1,9 +1,12 @@
 """The workloads of manifests, and everything that their controllers make: pods, volume claims, PodGroups."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
+from scheduler.kube.api_versions import NEWEST_MINOR
 from scheduler.simulation import defaults
 from scheduler.simulation.manifests import api_validation, decoding, fields
 from scheduler.simulation.manifests.documents import Document, ManifestProblem
@@ -18,6 +21,15 @@ from scheduler.simulation.workloads import (
 from scheduler.simulation.workloads.pod_templates import Owner, key_of_workload, namespace_of, owner_of
 from solver.domain import Node, PodId
 
+_MADE: Final = re.compile(r", (?:pod|job|its Job)(?: \d+)?(?=,|$)")
+"""What the source of an object that a workload makes has after that of the workload."""
+
+
+def origin(document: Document) -> tuple[str, str]:
+    """Return the source and the name of an object; those that a workload makes have its source, and no name."""
+    source, *made = _MADE.split(document.source, maxsplit=1)
+    return source, "" if made else subject(document.body)
+
 
 @dataclass
 class WorkloadSet:
@@ -26,7 +38,7 @@ class WorkloadSet:
 
     Pods that are made later (suspended Jobs, CronJobs) are left out unless `makes_later`. `made_after` has the pods
     that are made one by one: the later pod, and the one before it. `foreign` are the keys of objects of other kinds
-    that make pods. `problems` and `warnings` collect what is to be said.
+    that make pods. Their fields are those of a `minor` version. `problems` and `warnings` collect what is to be said.
     """
 
     problems: list[ManifestProblem]
@@ -35,6 +47,8 @@ class WorkloadSet:
     made_after: list[tuple[PodId, PodId]] = field(default_factory=list)
     makes_later: bool = True
     foreign: set[Owner] = field(default_factory=set)
+    minor: int = NEWEST_MINOR
+    _noted: set[tuple[str, str, str]] = field(default_factory=set)
     _names: defaults.GeneratedNames = field(default_factory=defaults.GeneratedNames)
 
     def add(self, document: Document) -> None:
@@ -65,13 +79,26 @@ class WorkloadSet:
         defaults.fill_metadata(body)
         self.foreign.add(key_of_workload(body))
         errors = list(fields.of_object(body))
-        found, too_many = foreign_kinds.made(document) if self.makes_later and not errors else ([], None)
-        for wrong in (*errors, *([too_many] if too_many else [])):
+        found: list[Document] = []
+        if self.makes_later and not errors:
+            found, errors = foreign_kinds.made(document, self.minor)
+        for wrong in errors:
             self._refuse(document, *wrong)
-        for note in foreign_kinds.notes(body) if found else ():
-            self._warn(document, note)
+        if found:
+            self._note_controller(document)
+            for note in foreign_kinds.notes(body):
+                self._warn(document, note)
         self._note_order(found)
         return found
+
+    def _note_controller(self, document: Document) -> None:
+        """Say once for a file and kind which controller makes the pods."""
+        file, kind = document.source.rpartition(": document ")[0], text(document.body.get("kind"))
+        controller = foreign_kinds.controller(document.body)
+        if (file, kind, controller) not in self._noted:
+            self._noted.add((file, kind, controller))
+            place = f"{file}: " if file else ""
+            self.warnings.append(f"{place}{kind}: {controller} makes its pods, and has to run in the cluster")
 
     def _note_order(self, found: Iterable[Document]) -> None:
         """Note the pods among some that are made once their leader has a node."""

@@ -30,7 +30,7 @@ def test_a_job_set_makes_its_jobs_with_its_labels() -> None:
     assert labels["job-name"] == "train-workers-1"
     assert labels["batch.kubernetes.io/job-completion-index"] == "1"
     (warning,) = found.warnings
-    assert warning.startswith("m5 (JobSet train): its pods are made by the JobSet controller: ")
+    assert warning == "JobSet: the JobSet controller makes its pods, and has to run in the cluster"
 
 
 def test_jobs_have_an_index_in_the_job_set_and_one_in_their_group() -> None:

@@ -11,9 +11,10 @@ from tests.support import manifests as m
 Json = dict[str, Any]
 OF_POD: Json = {"template": {"spec": POD}}
 UNKNOWN: list[tuple[str, str, Json, str]] = [
-    ("trainer.kubeflow.org/v1alpha1", "TrainJob", {"runtimeRef": {"name": "torch"}}, "spec.runtimeRef"),
     ("batch.volcano.sh/v1alpha1", "Job", {"tasks": [{"replicas": 2, **OF_POD}]}, "spec.tasks[0].template"),
     ("serving.knative.dev/v1", "Service", OF_POD, "spec.template"),
+    ("argoproj.io/v1alpha1", "Rollout", {"replicas": 2, "workloadRef": {"kind": "Deployment", "name": "x"}}, "spec"),
+    ("argoproj.io/v1alpha1", "Rollout", {"replicas": 2, **OF_POD}, "spec"),
     ("argoproj.io/v1alpha1", "Workflow", {"templates": [{"container": {"image": "i"}}]}, "spec"),
     ("flink.apache.org/v1beta1", "FlinkDeployment", {"image": "i", "taskManager": {"replicas": 2}}, "spec"),
     ("nvidia.com/v1alpha1", "DynamoGraphDeployment", {"services": {"w": {"extraPodSpec": {}}}}, "spec"),
@@ -40,7 +41,25 @@ def test_other_kinds_that_make_pods_say_what_to_write(version: str, kind: str, s
 def test_the_group_of_a_kind_is_named_since_others_have_kinds_of_that_name() -> None:
     body = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "x"}, "spec": OF_POD}
     (problem,) = case(m.node(), body).problems
-    assert problem.message.startswith("Job (batch.volcano.sh) makes pods that are not known here: write the Pods, or ")
+    assert problem.message == (
+        "Dovetail does not know which pods a Job (batch.volcano.sh) makes: "
+        "write the Pods, or a Job, Deployment or StatefulSet like them"
+    )
+
+
+def test_a_train_job_is_written_as_the_job_set_that_it_makes() -> None:
+    body = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "x"},
+        "spec": {"runtimeRef": {"name": "torch"}},
+    }
+    (problem,) = case(m.node(), body).problems
+    assert problem.field == "spec.runtimeRef"
+    assert problem.message == (
+        "write the JobSet that it makes (kubectl get jobset x -o yaml), or the Pods: "
+        "they are those of runtime torch, which is not read"
+    )
 
 
 def test_a_ray_cron_job_is_written_as_the_ray_job_that_it_makes() -> None:

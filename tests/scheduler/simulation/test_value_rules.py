@@ -184,7 +184,7 @@ def test_a_value_of_another_type_is_no_exception(name: str) -> None:
 
 @pytest.mark.parametrize("base", BASES, ids=[f"{each['kind']} {number}" for number, each in enumerate(BASES)])
 def test_a_field_of_another_type_is_no_exception_of_any_reader(base: dict[str, Any]) -> None:
-    for place, value in itertools.product(list(_places(base)), ([], {}, 5, True, "text", [5, None], {"a": [{}]})):
+    for place, value in itertools.product(list(places(base)), ([], {}, 5, True, "text", [5, None], {"a": [{}]})):
         body = copy.deepcopy(base)
         holder: Any = body
         for key in place[:-1]:
@@ -193,9 +193,9 @@ def test_a_field_of_another_type_is_no_exception_of_any_reader(base: dict[str, A
         judges.of_dovetail(body, f"1.{NEWEST_MINOR}")
 
 
-def _places(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+def places(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
     if at:
         yield at
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, each in parts:
-        yield from _places(each, (*at, key))
+        yield from places(each, (*at, key))

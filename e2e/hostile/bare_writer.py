@@ -92,6 +92,19 @@ class _BareWriter:
             print(error, file=sys.stderr, flush=True)
 
 
+def _created(line: bytes) -> msgspec.Raw | None:
+    """Return the pod or claim of the bare writer that a line of a watch tells of for the first time."""
+    try:
+        event = msgspec.json.decode(line, type=_Event)
+        if event.type != "ADDED":
+            return None
+        metadata = msgspec.json.decode(event.object, type=_Named).metadata
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None  # a hostile object, or a line that is cut where a watch ends
+    is_own = metadata.namespace == NAMESPACE and metadata.name.startswith(BARE_WRITER)
+    return event.object if is_own else None
+
+
 async def _opened(lines: AsyncIterator[list[bytes]], kind: Kind) -> AsyncIterator[list[bytes]]:
     """Pass the lines of a watch on, and say when it is open."""
     async for chunk in lines:
@@ -110,13 +123,10 @@ async def _mine(client: Client, kind: Kind) -> AsyncIterator[object]:
         try:
             lines = client.stream_lines(paths.COLLECTIONS[kind], {"watch": "1"}, read_timeout_seconds=_SILENT_SECONDS)
             async for line in (each async for chunk in _opened(lines, kind) for each in chunk):
-                event = msgspec.json.decode(line, type=_Event)
-                if event.type != "ADDED":
-                    continue
-                metadata = msgspec.json.decode(event.object, type=_Named).metadata
-                if metadata.namespace == NAMESPACE and metadata.name.startswith(BARE_WRITER):
-                    yield decode(kind, event.object)
-        except (KubeError, msgspec.DecodeError) as error:  # a line may be cut where a watch ends
+                found = _created(line)
+                if found is not None:
+                    yield decode(kind, found)
+        except KubeError as error:
             print(error, file=sys.stderr, flush=True)
         await asyncio.sleep(_AGAIN_SECONDS)
 

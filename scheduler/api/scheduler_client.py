@@ -112,17 +112,27 @@ async def _through_the_proxy(client: Client, service: str, token: str, asked: tu
 @contextlib.asynccontextmanager
 async def _direct(address: SchedulerAddress, token: str) -> AsyncIterator[Client]:
     """Open a client of a URL. A token is sent in plain text to this machine only."""
-    parts = urlsplit(address.server)
-    is_here = bool(parts.hostname) and Address(parts.hostname, 0).is_loopback
-    if parts.scheme not in {"https", "http"} or not parts.hostname or (parts.scheme == "http" and not is_here):
+    scheme = _scheme(address.server)
+    if scheme is None:
         raise ConfigurationError(
             f"--server: {without_secrets(address.server)!r} is not valid: write https://HOST:PORT, or http://127.0.0.1:PORT"
         )
     authority = str(address.certificate_authority or "")
-    tls = Tls(authority.encode(), b"", b"", is_verified=True) if parts.scheme == "https" else None
+    tls = Tls(authority.encode(), b"", b"", is_verified=True) if scheme == "https" else None
     config = ClientConfig(address.server.rstrip("/"), f"Bearer {token}", tls, (authority, "", ""))
     async with Client.with_credentials(lambda: config, max_connections=1) as client:
         yield client
+
+
+def _scheme(server: str) -> str | None:
+    """Return the scheme of a URL to which a token may be sent; None for any other text."""
+    try:
+        parts = urlsplit(server)
+        host, is_port = parts.hostname or "", parts.port != 0
+    except ValueError:
+        return None
+    is_safe = parts.scheme == "https" or (parts.scheme == "http" and Address(host, 0).is_loopback)
+    return parts.scheme if host and is_port and is_safe else None
 
 
 def _split(text: str, option: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from scheduler.cli.arguments import warn
 from scheduler.cli.exit_status import ExitStatus
+from scheduler.observe import terminal
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +35,7 @@ def execute(options: argparse.Namespace) -> int:
 
     if options.check is not None:
         load(options.check, warn=warn)
-        sys.stdout.write(f"{options.check}: valid\n")
+        sys.stdout.write(f"{terminal.escaped(str(options.check))}: valid\n")
     else:
         sys.stdout.write(getattr(reference, options.function)())
     return ExitStatus.OK

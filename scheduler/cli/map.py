@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from scheduler.cli.arguments import UsageError, cluster_access, completed, manifests
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.sources import fleet_arguments
+from scheduler.observe import terminal
 
 if TYPE_CHECKING:
     from scheduler.page.fleet_map import MapOrigin
@@ -68,7 +69,6 @@ def _write(
     waiting: "tuple[WaitingPod, ...] | None",
     began: dt.datetime,
 ) -> None:
-    from scheduler.observe import terminal  # noqa: PLC0415 - only the document needs it
     from scheduler.page import fleet_map, map_page  # noqa: PLC0415 - the solver takes a while to import
 
     document = map_page.encoded(fleet_map.map_of(found, waiting, origin(options, began)))
@@ -83,7 +83,8 @@ def origin(options: argparse.Namespace, began: dt.datetime) -> "MapOrigin":
     from scheduler import version  # noqa: PLC0415 - reading it takes a while
     from scheduler.page.fleet_map import MapOrigin  # noqa: PLC0415 - as above
 
-    return MapOrigin(read_at=began.strftime("%Y-%m-%dT%H:%M:%SZ"), source=_source(options), version=version())
+    source = terminal.escaped(_source(options))  # a file's name may hold bytes that are not UTF-8
+    return MapOrigin(read_at=began.strftime("%Y-%m-%dT%H:%M:%SZ"), source=source, version=version())
 
 
 def queue(options: argparse.Namespace, found: "FleetAnswer", settings: "Settings") -> "tuple[WaitingPod, ...] | None":

@@ -146,24 +146,32 @@ def older(path: Path) -> Path:
     return path.parent / f"{path.name}.1"  # a path without a name is a folder, and opening it says so
 
 
+def _exists(path: Path) -> bool:
+    """Whether there is a file; none has a name that is too long."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
 class RecordReader:
     """Reads a record, the oldest line first. `unreadable` counts lines such as one that a crash has cut."""
 
     def __init__(self, path: Path) -> None:
-        self._path: Final = path
+        self.path: Final = path
         self.unreadable = 0
 
     def lines(self) -> Iterator[RecordLine]:
         """Return the lines. Raise `RecordError` where there is no record, or one of another version."""
         begins = False
-        for path in (older(self._path), self._path):
-            if path != self._path and not path.exists():
+        for path in (older(self.path), self.path):
+            if path != self.path and not _exists(path):
                 continue
             for line in self._lines_of(path):
                 begins = begins or isinstance(line, ObservationStart)
                 yield line
         if not begins:
-            raise RecordError(f"{self._path}: is no record of an observation: name the file of `dovetail observe`")
+            raise RecordError(f"{self.path}: is no record of an observation: name the file of `dovetail observe`")
 
     def _lines_of(self, path: Path) -> Iterator[RecordLine]:
         try:

@@ -82,6 +82,9 @@ def report_of(reader: RecordReader) -> ObservationReport:
     summary = _Summary()
     for line in reader.lines():
         summary.add(line)
+    if not summary.has_sample:
+        why = "the record has no sample yet: `dovetail observe` writes the first one when it has begun"
+        raise RecordError(f"{reader.path}: {why}")
     return msgspec.structs.replace(summary.report(), unreadable_lines=reader.unreadable)
 
 
@@ -115,9 +118,12 @@ class _Summary:
                 self._points.append(_point(line))
                 self._tolerance = max(self._tolerance, line.tolerance_seconds)
 
+    @property
+    def has_sample(self) -> bool:
+        """Whether there is something to report."""
+        return bool(self._last)
+
     def report(self) -> ObservationReport:
-        if not self._last:
-            raise RecordError("the record has no sample yet: `dovetail observe` writes the first one when it has begun")
         named = [*self._most, *(each for sample in self._last.values() for each in sample.still_open)]
         mean = _mean(self._points)
         newest = self._starts[max(self._last)]

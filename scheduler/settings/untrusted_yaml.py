@@ -8,6 +8,7 @@ that deep nesting would crash the process. Every copy of a document would expand
 import re
 from collections import Counter
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import yaml
@@ -22,7 +23,7 @@ except ImportError:  # PyYAML without its C extension: the same, slower
 MOST_DEPTH: Final = 200
 """Levels of nesting. Code that walks documents recurses, and Python's limit is 1000."""
 MOST_REPEATED: Final = 1_000_000
-"""Values plus characters that aliases may add to one document."""
+"""Values plus characters that aliases may add to one document, or to all documents of a file."""
 _MOST_TAG_DIRECTIVES: Final = 100
 """libyaml compares each `%TAG` line with all before it, and each tag with all of them."""
 _TAG_DIRECTIVE: Final = re.compile("(?:^|[\r\x85\u2028\u2029])\ufeff?%TAG[ \t]", re.MULTILINE)
@@ -32,10 +33,21 @@ _BAD_VALUES: Final = (ValueError, TypeError, LookupError, AttributeError, Arithm
 """Exceptions of PyYAML's constructors for a value that does not fit its tag (`!!timestamp x`, `!!bool x`)."""
 
 
-def load(text: str) -> Any:
-    """Parse one document: times stay strings, keys are strings and unique. Raise `yaml.YAMLError`."""
+@dataclass(slots=True)
+class Repetition:
+    """Values plus characters that aliases have added to the documents of a file so far."""
+
+    total: int = 0
+
+
+def load(text: str, repetition: Repetition | None = None) -> Any:
+    """
+    Parse one document: times stay strings, keys are strings and unique. Raise `yaml.YAMLError`.
+
+    Documents with the same `repetition` share the limit of what aliases repeat.
+    """
     try:
-        _check_limits(text)
+        _check_limits(text, repetition or Repetition())
         return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader that refuses duplicate keys
     except _BAD_VALUES as error:
         raise yaml.YAMLError(f"a value does not fit its tag: {error}") from error
@@ -73,12 +85,12 @@ TOO_DEEP: Final = f"nested deeper than {MOST_DEPTH} levels: write it flatter"
 class _Expansion:
     """Counts values and characters of a document with all aliases expanded."""
 
-    def __init__(self) -> None:
+    def __init__(self, repetition: Repetition) -> None:
+        self._repetition = repetition
         self._open: list[tuple[str | None, int]] = []
         self._open_names: Counter[str | None] = Counter()
         self._known: dict[str, int] = {}
         self._total = 0
-        self._repeated = 0
 
     def take(self, event: yaml.Event) -> None:
         """Count one event. Raises `MarkedYAMLError`."""
@@ -108,8 +120,8 @@ class _Expansion:
             raise _refusal(f"the alias *{name} stands inside of what it repeats: write the value out", event)
         weight = self._known.get(name, 0)  # the parser reports an undefined alias
         self._total += weight
-        self._repeated += weight
-        if self._repeated > MOST_REPEATED:
+        self._repetition.total += weight
+        if self._repetition.total > MOST_REPEATED:
             message = f"aliases repeat more than {MOST_REPEATED} values and characters: write the values out"
             raise _refusal(message, event)
 
@@ -118,10 +130,10 @@ def _refusal(problem: str, event: yaml.Event) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=cast("yaml.Mark", event.start_mark))
 
 
-def _check_limits(text: str) -> None:
+def _check_limits(text: str, repetition: Repetition) -> None:
     if sum(1 for _ in _TAG_DIRECTIVE.finditer(text)) > _MOST_TAG_DIRECTIVES:
         raise yaml.YAMLError(f"it has more than {_MOST_TAG_DIRECTIVES} %TAG lines: write the tags out")
-    expansion = _Expansion()
+    expansion = _Expansion(repetition)
     for event in yaml.parse(text, Loader=_Loader):
         expansion.take(event)
 

@@ -76,8 +76,13 @@ _TYPED: Final = re.compile(r"Expected `(?P<wanted>\w+)`(?:, got `(?P<got>\w+)`)?
 
 
 def of_document(document: dict[str, Any]) -> tuple[str, ...]:
-    """Find a wrong version and unknown keys."""
-    return (*_wrong_version(document), *_unknown_keys(document, Settings, ""))
+    """Find a wrong version and unknown keys; for the first of them also what was meant, which is dear to find."""
+    unknown = list(_unknown_keys(document, Settings, ""))
+    return (
+        *_wrong_version(document),
+        *(f"{each.place}: unknown field, {_suggestion(each.key, each.known)}" for each in unknown[:_MOST_VALUES]),
+        *(f"{each.place}: unknown field" for each in unknown[_MOST_VALUES:]),
+    )
 
 
 def of_values(document: dict[str, Any]) -> tuple[str, ...]:
@@ -167,7 +172,15 @@ def _wrong_version(document: dict[str, Any]) -> Iterator[str]:
             yield f"{key}: {document[key]!r} is not known, write {wanted}"
 
 
-def _unknown_keys(value: object, kind: Any, path: str) -> Iterator[str]:
+class _UnknownKey(NamedTuple):
+    """A key, where it stands, and the keys that are known there."""
+
+    place: str
+    key: str
+    known: tuple[str, ...]
+
+
+def _unknown_keys(value: object, kind: Any, path: str) -> Iterator[_UnknownKey]:
     """Walk document and structs in parallel; the decoder reports values of the wrong shape."""
     kind = _bare(kind)
     if get_origin(kind) is tuple and isinstance(value, list):
@@ -181,7 +194,7 @@ def _unknown_keys(value: object, kind: Any, path: str) -> Iterator[str]:
         if key in fields:
             yield from _unknown_keys(item, fields[key], place)
         else:
-            yield f"{place}: unknown field, {_suggestion(str(key), tuple(fields))}"
+            yield _UnknownKey(place, str(key), tuple(fields))
 
 
 def _doubled_names(settings: Settings) -> Iterator[str]:

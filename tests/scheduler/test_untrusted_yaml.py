@@ -37,12 +37,28 @@ def test_a_document_is_what_kubectl_makes_of_it(text: str) -> None:
         ("a: {b: .inf}", ".inf is no number in JSON: put it in quotes"),
         ("~: a", "null is no key: put it in quotes"),
         ("<<: 5", "a merge needs a mapping or a list of mappings"),
+        *((f"%TAG ! a{end}" * 101 + f"---{end}a: 1", "more than 100 %TAG lines") for end in "\n\r\x85\u2028"),
     ],
 )
 def test_an_error_names_what_to_write(text: str, message: str) -> None:
     with pytest.raises(yaml.YAMLError) as caught:
         untrusted_yaml.load(text)
     assert message in untrusted_yaml.problem(caught.value)
+
+
+def test_few_tag_lines_are_read() -> None:
+    assert untrusted_yaml.load("%TAG !e! tag:e,2026:\n--- {a: 1, b: '%TAG !\n%TAG !'}") == {
+        "a": 1,
+        "b": "%TAG ! %TAG !",
+    }
+
+
+def test_documents_of_a_file_share_what_aliases_may_repeat() -> None:
+    text, repetition = f"a: &a {'x' * 300_000}\nb: [*a, *a]\n", untrusted_yaml.Repetition()
+    untrusted_yaml.load(text, repetition)
+    with pytest.raises(yaml.YAMLError, match="aliases repeat more than 1000000"):
+        untrusted_yaml.load(text, repetition)
+    untrusted_yaml.load(text)
 
 
 @given(st.text(alphabet="0123456789abefox_+-.:EXB~yntYN", max_size=12))

@@ -8,8 +8,11 @@ from types import FrameType
 from typing import Any, Final
 
 _WHOLE: Final = frozenset(
-    "casefold count decode encode expandtabs find index isascii isprintable lower lstrip partition replace rfind rindex "
-    "rpartition rsplit rstrip split splitlines strip swapcase title translate upper zfill".split()
+    (
+        *("casefold", "count", "decode", "encode", "expandtabs", "find", "index", "isascii", "isprintable", "lower"),
+        *("lstrip", "partition", "replace", "rfind", "rindex", "rpartition", "rsplit", "rstrip", "split", "splitlines"),
+        *("strip", "swapcase", "title", "translate", "upper", "zfill"),
+    )
 )
 """Methods of texts that may look at all of them."""
 

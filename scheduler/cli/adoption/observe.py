@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from scheduler.cli.adoption import RECORD
 from scheduler.cli.arguments import UsageError, add_cluster, add_config, cluster_access, say, warn
 from scheduler.cli.exit_status import ExitStatus
+from scheduler.observe import terminal
 
 if TYPE_CHECKING:
     from scheduler.counterfactual.observation_record import ObservationRecord
@@ -77,7 +78,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _show(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
+    sys.stdout.write(f"{terminal.escaped(line)}\n")
     sys.stdout.flush()
 
 

@@ -19,6 +19,8 @@ JSON: Final = "application/json"
 READ: Final = "GET"
 _USER_AGENT: Final = "dovetail-scheduler"
 _PATH_CHARACTERS: Final = "/:@!$&'()*+,;=~%"
+_ARGUMENT: Final = "surrogateescape"
+"""A name on the command line may hold bytes that are not UTF-8: the server gets them, and knows no such name."""
 
 
 class HttpCall(NamedTuple):
@@ -72,8 +74,8 @@ class HttpRoute(NamedTuple):
 
     def request(self, call: HttpCall) -> bytes:
         """Write a request."""
-        question = f"?{urlencode(call.query)}" if call.query else ""
-        target = f"{self.origin.base}{quote(call.path, safe=_PATH_CHARACTERS)}{question}"
+        question = f"?{urlencode(call.query, errors=_ARGUMENT)}" if call.query else ""
+        target = f"{self.origin.base}{quote(call.path, safe=_PATH_CHARACTERS, errors=_ARGUMENT)}{question}"
         head = f"{call.method} {target} HTTP/1.1\r\n{self.headers}Accept: {call.accept}\r\n{_lines(call.headers)}"
         if call.body is not None:
             head += f"Content-Type: {call.content_type}\r\n"

@@ -140,9 +140,10 @@ def _values(content: str) -> Iterator[Any]:
         else:
             yield from found
             return
+    repetition = untrusted_yaml.Repetition()
     for chunk, line in _chunks(content):
         try:
-            yield _wrong_byte(chunk, line) or untrusted_yaml.load(chunk)
+            yield _wrong_byte(chunk, line) or untrusted_yaml.load(chunk, repetition)
         except yaml.YAMLError as error:
             yield _Unreadable(untrusted_yaml.problem(error, line))
 
@@ -160,7 +161,7 @@ def _json_values(content: str) -> Iterator[Any]:
         except RecursionError:
             yield _Unreadable(f"{untrusted_yaml.TOO_DEEP}; what follows it in the file is not read")
             return
-        line += content.count("\n", counted, start)
+        line += content[counted:start].count("\n")
         counted = start
         broken = _wrong_byte(content[start:position], line)
         yield broken or (_Unreadable(untrusted_yaml.TOO_DEEP) if untrusted_yaml.is_too_deep(value) else value)

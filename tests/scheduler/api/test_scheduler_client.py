@@ -82,3 +82,12 @@ async def test_behind_a_url_each_try_is_a_connection_of_its_own_until_the_leader
 async def test_where_no_replica_behind_a_url_leads_it_says_so() -> None:
     with pytest.raises(ConfigurationError, match=r"no replica behind http://.* leads"):
         await _asked_of_replicas("-" * 24)
+
+
+@pytest.mark.parametrize(
+    "server",
+    ["", "x", "http://[", "https://h:port", "https://h:99999", "https://h:0", "http://example.com", "https://:1"],
+)
+async def test_a_url_that_leads_nowhere_is_named(server: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"--server: .* is not valid: write https://HOST:PORT"):
+        await scheduler_client.ask_as(SchedulerAddress(server=server), "own-token", "history", {})

@@ -79,6 +79,35 @@ def test_a_file_that_is_no_record_is_named(text: str, expected: str, tmp_path: P
     assert str(raised.value).startswith(f"{path}: {expected}")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(b'{"type":"start","x":' * 2000, id="deep"),
+        pytest.param(b'{"type":"start","version":"\xff"}', id="not UTF-8"),
+        pytest.param(b'{"type":"start","started":1e300,"schedulers":[],"toleranceSeconds":1}', id="no time"),
+        pytest.param(
+            b'{"type":"sample","at":1,"totals":{"pods":{"sooner":1' + b"0" * 300 + b'},"gangs":{}},'
+            b'"real":{},"counterfactual":{}}',
+            id="no count",
+        ),
+    ],
+)
+def test_a_line_that_no_report_could_show_is_unreadable(line: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "record.jsonl"
+    with ObservationRecord(path) as record:
+        record.add(start(1.0))
+    path.write_bytes(path.read_bytes() + line + b"\n")
+    reader = RecordReader(path)
+    assert list(reader.lines()) == [start(1.0)]
+    assert reader.unreadable == 1
+
+
+@pytest.mark.parametrize(("name", "said"), [("/", "Is a directory"), ("a" * 300, "File name too long")])
+def test_a_path_that_can_be_no_record_is_named(name: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=f"cannot be read: {said}"):
+        lines_of(tmp_path / name)
+
+
 def test_a_record_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="cannot be read: No such file or directory"):
         lines_of(tmp_path / "none.jsonl")

@@ -152,6 +152,33 @@ def broken(said: str, *, user: Any = None, cluster: Any = None, name: str = "", 
             user={"exec": {"apiVersion": "v1", "command": "no-such-login", "installHint": "see the manual"}},
         ),
         broken("the token holds characters", name="token with a line break", user={"token": "a\nb"}),
+        broken(
+            "current-context is not set: choose one of no contexts",
+            name="no context, and a number of them",
+            contexts=5,
+            **{"current-context": ""},
+        ),
+        *(
+            broken(
+                f"clusters[c].cluster.{key} must be a text",
+                name=f"{key} is a number",
+                cluster={"server": "https://x", key: 7},
+            )
+            for key in ("certificate-authority", "certificate-authority-data", "proxy-url", "tls-server-name")
+        ),
+        broken("users[u].user.client-key must be a text", name="a key is a list", user={"client-key": ["a"]}),
+        broken(
+            "clusters[c].cluster.certificate-authority-data is not base64",
+            name="ca is no ascii",
+            cluster={"server": "https://x", "certificate-authority-data": "é"},
+        ),
+        broken("cannot be read: File name too long", name="a name is too long", user={"tokenFile": "a" * 300}),
+        broken(
+            "the credential plugin failed with status 1",
+            name="extensions are a number",
+            cluster={"server": "https://x", "extensions": 5},
+            user={"exec": {"apiVersion": "v1", "command": "false", "provideClusterInfo": True}},
+        ),
     ],
 )
 def test_the_error_of_a_kubeconfig_names_file_and_field(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
@@ -165,7 +192,9 @@ def test_the_error_of_a_kubeconfig_names_file_and_field(tmp_path: Path, fields: 
 def test_a_kubeconfig_that_cannot_be_read_is_an_error_in_plain_words(tmp_path: Path) -> None:
     binary = tmp_path / "binary"
     binary.write_bytes(b"a: \xff")
-    for path, said in ((binary, "not UTF-8: save the file as UTF-8"), (tmp_path, "Is a directory")):
+    long = tmp_path / ("a" * 300)
+    broken = ((binary, "not UTF-8: save the file as UTF-8"), (tmp_path, "Is a directory"), (long, "File name too long"))
+    for path, said in broken:
         with pytest.raises(ConfigurationError) as raised:
             credentials.load_kubeconfig(path)
         assert str(raised.value) == f"{path}: cannot be read: {said}"
@@ -187,6 +216,11 @@ def test_a_file_that_is_no_kubeconfig_is_an_error(tmp_path: Path, text: str | No
         path.write_text(text)
     with pytest.raises(ConfigurationError, match=said):
         credentials.load_kubeconfig(path)
+
+
+def test_a_file_without_an_end_is_an_error() -> None:
+    with pytest.raises(ConfigurationError, match="/dev/zero: is larger than 16 MiB"):
+        credentials.load_kubeconfig(Path("/dev/zero"))
 
 
 @pytest.mark.parametrize(

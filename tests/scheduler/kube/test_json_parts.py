@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.kube.decode.json_parts import BrokenJsonError, JsonObject, elements, members
+from scheduler.kube.decode.json_parts import BrokenJsonError, JsonObject, elements, members, read_page
 
 TEXTS = st.text(max_size=6) | st.sampled_from(['"', "\\", "\\u", "]{", ",", ":", "😀", "\x00"])
 JSON = st.recursive(
@@ -31,7 +31,12 @@ def test_an_object_is_split_into_its_members(*, value: dict[str, Any], blanks: b
     assert {key: json.loads(bytes(each)) for key, each in members(spelled(value, blanks=blanks)).items()} == value
 
 
-@given(st.binary(max_size=30))
+def test_what_is_cut_off_in_its_depths_is_no_list() -> None:
+    with pytest.raises(ValueError, match="recursion"):
+        read_page(b'{"a":' * 5000)
+
+
+@given(st.binary(max_size=30) | st.binary(max_size=6).map(lambda key: b'{"%s": 1}' % key))
 def test_what_is_no_json_is_said_and_raises_nothing_else(text: bytes) -> None:
     for split in (members, elements):
         try:

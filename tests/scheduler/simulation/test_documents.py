@@ -104,6 +104,16 @@ def test_a_problem_says_where_and_what(text: str, problem: str, tmp_path: Path) 
     assert str(found).startswith(f"{path}: {problem}")
 
 
+def test_a_name_that_is_too_long_is_a_problem(tmp_path: Path) -> None:
+    path = tmp_path / ("a" * 300)
+    assert documents.read([path]).problems == [ManifestProblem(str(path), "", "", "cannot be read: File name too long")]
+
+
+def test_a_number_that_is_too_large_for_json_is_the_text_that_it_is_in_yaml(tmp_path: Path) -> None:
+    (found,) = read(tmp_path / "f", '{"apiVersion": "v1", "kind": "Pod", "a": 1e400, "b": 1e30}').documents
+    assert (found.body["a"], found.body["b"]) == ("1e400", 1e30)
+
+
 def test_an_empty_folder_is_a_problem(tmp_path: Path) -> None:
     expected = ManifestProblem(str(tmp_path), "", "", "the folder holds no .yaml, .yml or .json file")
     assert documents.read([tmp_path]).problems == [expected]

@@ -12,7 +12,7 @@ from scheduler.simulation.manifests import documents
 from tests.support import manifests as m
 from tests.support.work import counted
 
-FEW, MANY = 20, 80
+FEW, MANY = 15, 60
 GROWTH = 1.2
 
 Scene = Callable[[int], list[m.Manifest]]

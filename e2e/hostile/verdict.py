@@ -95,10 +95,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
             yield f"of {len(self.bare)} pods without a decision only {len(bound)} were bound: there is no comparison"
             bound = []
         bare_median, bare_p99 = median(bound), percentile(bound, 0.99)
+        beside = [f"; without a decision it is {duration(each)}" if bound else "" for each in (bare_median, bare_p99)]
         if self.ratio > MOST_RATIO and self.median_during > MOST_BARE_RATIO * bare_median:
-            yield f"the median is {self.ratio:.1f} times the idle one; without a decision it is {duration(bare_median)}"
+            yield f"the median is {self.ratio:.1f} times the idle one{beside[0]}"
         if self.p99 > max(MOST_P99_SECONDS, MOST_BARE_RATIO * bare_p99):
-            yield f"p99 is {self.p99:.1f} s; without a decision it is {duration(bare_p99)}"
+            yield f"p99 is {self.p99:.1f} s{beside[1]}"
         if self.left:
             yield f"{self.left} good pods were left behind"
         yield from self.findings

@@ -70,7 +70,7 @@ class Dovetail(Component):
         return f"http://127.0.0.1:{self._port}"
 
     def get(self, path: str) -> tuple[int, str]:
-        """Ask for health or series; return the status and the text. Raises OSError where nobody answers."""
+        """Ask the scheduler for health or series; return status and text. Raises OSError where it does not answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=5)
         try:
             connection.request("GET", path)

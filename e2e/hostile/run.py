@@ -86,11 +86,12 @@ async def world(plane: ControlPlane, setting: Setting) -> AsyncIterator[World]:
             await asyncio.to_thread(keeper.wait_until_ready)
             start_seconds = time.monotonic() - began
             stream, bare = Stream(session, setting.per_second), Stream(session, _BARE_PER_SECOND, BARE_WRITER)
-            writer = _bare_writer(plane, kubeconfig)
+            began, writer = time.monotonic(), _bare_writer(plane, kubeconfig)
             there = World(plane, stage, keeper, stream, bare, writer, kubeconfig, start_seconds)
             tasks = [asyncio.create_task(each) for each in (keeper.run(), stream.run(), bare.run())]
             try:
-                there.bare_start_seconds = await _write_through(there, kubeconfig)
+                await _begun(writer)
+                there.bare_start_seconds = time.monotonic() - began
                 yield there
             finally:
                 await asyncio.to_thread(there.writer.stop)
@@ -167,13 +168,11 @@ async def _restart(there: World) -> list[str]:
 
 
 async def _caught_up(there: World) -> list[str]:
-    """Wait until the pods are bound that came while nobody scheduled: those that come now wait behind them."""
-    now = time.monotonic()
-    while there.stream.times.waiting(0.0, now):
-        if time.monotonic() > now + _TAIL_SECONDS:
-            return [f"pods from before a start still wait {_TAIL_SECONDS:.0f} s after it"]
-        await asyncio.sleep(0.2)
-    return []
+    """Wait until Dovetail has bound the pods from before its start: later pods wait behind them."""
+    waits = await there.stream.waited(0.0, time.monotonic(), _TAIL_SECONDS)
+    if all(each.is_bound for each in waits):
+        return []
+    return [f"pods from before a start still wait {_TAIL_SECONDS:.0f} s after it"]
 
 
 async def _measure(

@@ -81,8 +81,8 @@ def mutants(count: int, seed: int, kinds: Sequence[str] = ()) -> Iterator[Mutant
 
 
 def _change(body: dict[str, Any], chance: random.Random) -> str:
-    places = [each for each in _places(body) if each[0] not in {"apiVersion", "kind"} and each != ("metadata",)]
-    path = chance.choice(places)
+    paths = [each for each in places(body) if each[0] not in {"apiVersion", "kind"} and each != ("metadata",)]
+    path = chance.choice(paths)
     holder, key = _holder(body, path), path[-1]
     name = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in path).lstrip(".")
     change = chance.choice(
@@ -91,12 +91,13 @@ def _change(body: dict[str, Any], chance: random.Random) -> str:
     return f"{name}: {change(body, path, holder, key, chance)}"
 
 
-def _places(value: Any, at: Path_ = ()) -> Iterator[Path_]:
+def places(value: Any, at: Path_ = ()) -> Iterator[Path_]:
+    """Return the path of each field and item of an object."""
     if at:
         yield at
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, each in parts:
-        yield from _places(each, (*at, key))
+        yield from places(each, (*at, key))
 
 
 def _holder(body: Any, path: Path_) -> Any:

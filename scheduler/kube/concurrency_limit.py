@@ -102,19 +102,19 @@ class ConcurrencyLimit:
         self._best_seconds = min(mean, self._best_seconds * _DRIFT) if self._best_seconds else mean
         if mean > self._best_seconds * _INFLATED:
             before = self._value
-            if self._halve(now) and self._value <= before * _HALF:
+            self._halve(now)
+            if self._value <= before * _HALF:
                 self._halved, self._under_way = _Halved(mean, before), used
         elif mean <= self._best_seconds * _FLAT:
             self._value = min(self._value + 1, float(self._most))
 
-    def _halve(self, now: float) -> bool:
-        """Halve once for all the answers to requests that were already under way; say whether it was."""
+    def _halve(self, now: float) -> None:
+        """Halve once for all the answers to requests that were already under way."""
         if now < self._ignore_until:
-            return False
+            return
         self._value = max(self._value / 2, float(self._least))
         self._window, self._window_used, self._under_way = [], 0, 0
         self._ignore_until = max(self._closed_until, now + max(self._best_seconds, 0.05) * 2)
-        return True
 
 
 class ResizableSemaphore:

@@ -41,8 +41,8 @@ class RefusedClaims:
         refusals = {}
         for template in templates if quotas else ():
             usage = await self._templates.usage(pod.id.namespace, template)
-            refusals[template] = next((refusal for each in quotas if (refusal := each.refusal(usage))), "")
-        refusals = {template: refusal for template, refusal in refusals.items() if refusal}
+            if refusal := next((found for each in quotas if (found := each.refusal(usage))), ""):
+                refusals[template] = refusal
         return with_refused_claims(pod, reasons, refusals) if refusals else reasons
 
     async def _read_quotas(self, namespace: str) -> tuple[Quota, ...]:

@@ -85,13 +85,12 @@ class Hints:
             chosen = asks if member.alternative < 0 else asks[member.alternative : member.alternative + 1]
             found = [each for demand in {ask.demand for ask in chosen} for each in self._matching(demand)]
             selected.setdefault(claim.requests[positions[member.request]].name, []).extend(found)
-        mine = {candidate.id for candidates in selected.values() for candidate in candidates}
+        mine = {candidate.id: candidate for candidates in selected.values() for candidate in candidates}
         others = [each for each in self._candidates(self.problem.inventory.records.values()) if each.id not in mine]
 
         def most_for(attribute: AttributeName) -> int:
-            every = {each.id: each for group in selected.values() for each in group}
             values = Counter(
-                value for each in every.values() for value in lookup(each.id.driver, each.device, attribute)
+                value for each in mine.values() for value in lookup(each.id.driver, each.device, attribute)
             )
             return max(values.values(), default=0) if link.kind is ConstraintKind.MATCH else len(values)
 

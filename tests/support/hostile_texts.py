@@ -1,5 +1,5 @@
 r"""
-Texts that are made to hurt whoever reads them, of any length, and valid texts that are changed at random.
+Texts of any length that cost their reader work, and valid texts with random changes.
 
 A shape repeats whole units, so that twice the length is twice as much of the same.
 """

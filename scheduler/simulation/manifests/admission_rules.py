@@ -81,8 +81,8 @@ def _ordered(resource: str, amounts: Mapping[str, Quantity]) -> Iterator[FieldEr
     if ratio is not None and least is not None and most is not None and ratio.nano * least.nano > most.nano * NANO:
         yield FieldError(f"maxLimitRequestRatio[{resource}]", f"is {ratio}, above max divided by min")
     limit, request = amounts.get("default"), amounts.get("defaultRequest")
-    is_exact = resource.startswith(_HUGE) or not formats.is_native(resource)
-    if is_exact and limit is not None and request is not None and limit.nano != request.nano:
+    is_unequal = limit is not None and request is not None and limit.nano != request.nano
+    if is_unequal and not formats.is_overcommitted(resource):
         yield FieldError(f"defaultRequest[{resource}]", f"is {request}, and default is {limit}: both must be equal")
 
 

@@ -103,6 +103,11 @@ def is_native(name: str) -> bool:
     return "/" not in name or "kubernetes.io/" in name
 
 
+def is_overcommitted(name: str) -> bool:
+    """Whether a request of a resource may be below its limit (`IsOvercommitAllowed`)."""
+    return is_native(name) and not name.startswith("hugepages-")
+
+
 def is_extended(name: str) -> bool:
     """Whether a name is that of an extended resource (`IsExtendedResourceName`)."""
     return not is_native(name) and not name.startswith("requests.") and not label_key(f"requests.{name}")

@@ -99,7 +99,7 @@ def _parsed(text: Any) -> Quantity | None:
 
 
 def _against_limit(name: str, amount: Quantity, limit: Quantity | None) -> str:
-    is_overcommitted = formats.is_native(name) and not name.startswith(_HUGE)
+    is_overcommitted = formats.is_overcommitted(name)
     if limit is None:
         return (
             ""

@@ -10,7 +10,7 @@ from typing import Final
 
 from scheduler.simulation.manifests import decoding
 from scheduler.simulation.manifests.fields import Body, FieldError, mapping, metadata, spec, text
-from scheduler.simulation.workloads import job_controller, replica_specs
+from scheduler.simulation.workloads import job_controller, job_sets, replica_specs
 from scheduler.simulation.workloads.field_reader import FieldReader
 from scheduler.simulation.workloads.pod_templates import number
 
@@ -43,9 +43,9 @@ def _job_set(reader: FieldReader, body: Body) -> None:
         reader.count(coordinator, "spec.coordinator", name)
     for at, policy in reader.items(terms, "spec", "volumeClaimPolicies"):
         reader.claims(policy, at, "templates")
-    _length(reader, "pods", (_job_set_pod(body, job) for _, job in jobs))
+    _length(reader, "names of pods", (_job_set_pod(body, job) for _, job in jobs))
     if coordinator:
-        _length(reader, "hosts", [_coordinator(body, coordinator)])
+        _length(reader, "the name of the coordinator's host", [job_sets.coordinator_host(body, coordinator)])
 
 
 def _job_set_pod(body: Body, job: Body) -> str:
@@ -54,13 +54,6 @@ def _job_set_pod(body: Body, job: Body) -> str:
     name = f"{metadata(body).get('name')}-{job.get('name')}-{max(0, number(job.get('replicas')) - 1)}"
     is_indexed = spec(template).get("completionMode", "Indexed") == "Indexed"
     return f"{name}-{job_controller.last_index(template)}{_SUFFIX}" if is_indexed else name
-
-
-def _coordinator(body: Body, coordinator: Body) -> str:
-    name = text(metadata(body).get("name"))
-    subdomain = text(mapping(spec(body).get("network")).get("subdomain")) or name
-    indexes = f"{number(coordinator.get('jobIndex'), 0)}-{number(coordinator.get('podIndex'), 0)}"
-    return f"{name}-{coordinator.get('replicatedJob')}-{indexes}.{subdomain}"
 
 
 def _leader_worker_set(reader: FieldReader, body: Body) -> None:
@@ -80,13 +73,14 @@ def _leader_worker_set(reader: FieldReader, body: Body) -> None:
     leader = f"{metadata(body).get('name')}-{max(0, number(terms.get('replicas')) - 1)}"
     size = number(both.get("size"))
     names = [f"{leader}-{size - 1}"] if size > 1 else []
-    _length(reader, "pods", [leader, *names])
-    _length(reader, "revisions", [f"{leader if size > 1 else metadata(body).get('name')}{_HASH}"])
+    _length(reader, "names of pods", [leader, *names])
+    maker = leader if size > 1 else metadata(body).get("name")
+    _length(reader, "labels of pods (controller-revision-hash)", [f"{maker}{_HASH}"])
 
 
 def _ray_cluster(reader: FieldReader, body: Body) -> None:
     _cluster(reader, spec(body), "spec")
-    _length(reader, "clusters", [text(metadata(body).get("name"))])
+    _length(reader, "labels of pods", [text(metadata(body).get("name"))])
 
 
 def _ray_job(reader: FieldReader, body: Body) -> None:
@@ -100,7 +94,7 @@ def _ray_job(reader: FieldReader, body: Body) -> None:
             _cluster(reader, cluster, "spec.rayClusterSpec")
     if "submitterPodTemplate" in terms:
         reader.pods(terms, "spec", "submitterPodTemplate")
-    _length(reader, "clusters", [text(metadata(body).get("name"))])
+    _length(reader, "labels of pods", [text(metadata(body).get("name"))])
 
 
 def _ray_service(reader: FieldReader, body: Body) -> None:
@@ -108,7 +102,7 @@ def _ray_service(reader: FieldReader, body: Body) -> None:
     reader.names(terms, "spec", "rayClusterConfig")
     if cluster := reader.part(terms, "spec", "rayClusterConfig", "write the cluster"):
         _cluster(reader, cluster, "spec.rayClusterConfig")
-    _length(reader, "clusters", [text(metadata(body).get("name"))])
+    _length(reader, "labels of pods", [text(metadata(body).get("name"))])
 
 
 def _cluster(reader: FieldReader, cluster: Body, at: str) -> None:
@@ -147,7 +141,7 @@ def _replica_specs(reader: FieldReader, body: Body) -> None:
             reader.say(f"{where}.replicas", f"is {replicas}: an MPIJob has one launcher: write 1")
     policy = mapping(mapping(terms.get("runPolicy")).get("schedulingPolicy"))
     reader.count(policy, "spec.runPolicy.schedulingPolicy", "minAvailable")
-    _length(reader, "pods", (_role_pod(body, name.lower(), mapping(roles[name])) for name in roles))
+    _length(reader, "names of pods", (_role_pod(body, name.lower(), mapping(roles[name])) for name in roles))
 
 
 def _role_pod(body: Body, name: str, role: Body) -> str:
@@ -156,19 +150,11 @@ def _role_pod(body: Body, name: str, role: Body) -> str:
     return f"{metadata(body).get('name')}-{name}{ending}"
 
 
-_WHAT: Final[Mapping[str, str]] = {
-    "pods": "names of pods",
-    "hosts": "the name of the coordinator's host",
-    "clusters": "labels of pods",
-    "revisions": "labels of pods (controller-revision-hash)",
-}
-
-
 def _length(reader: FieldReader, what: str, names: Iterator[str] | list[str]) -> None:
     """Say of the object's name that it makes other names too long, unless that is said already."""
     longest = max(names, key=len, default="")
     if len(longest) > _LONGEST and all(each.field != "metadata.name" for each in reader.errors):
-        too_long = f"makes {_WHAT[what]} longer than {_LONGEST} characters"
+        too_long = f"makes {what} longer than {_LONGEST} characters"
         reader.say("metadata.name", f"{too_long} ({len(longest)}): write a shorter name")
 
 

@@ -114,9 +114,13 @@ def _coordinator(body: Body) -> dict[str, str]:
     one = mapping(spec(body).get("coordinator"))
     if not one:
         return {}
-    indexes = f"{number(one.get('jobIndex'), 0)}-{number(one.get('podIndex'), 0)}"
-    host = f"{metadata(body).get('name')}-{one.get('replicatedJob')}-{indexes}"
-    return {f"{_JOBSET}/coordinator": f"{host}.{_subdomain(body)}"}
+    return {f"{_JOBSET}/coordinator": coordinator_host(body, one)}
+
+
+def coordinator_host(body: Body, coordinator: Body) -> str:
+    """Return the name of the host on which the coordinator of a JobSet runs."""
+    indexes = f"{number(coordinator.get('jobIndex'), 0)}-{number(coordinator.get('podIndex'), 0)}"
+    return f"{metadata(body).get('name')}-{coordinator.get('replicatedJob')}-{indexes}.{_subdomain(body)}"
 
 
 def _subdomain(body: Body) -> str:

@@ -6,7 +6,7 @@ Facts are those of the API types and of the operator of ray-project/kuberay.
 
 import copy
 from collections.abc import Iterator
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, text
 from scheduler.simulation.workloads.foreign_pods import (
@@ -20,8 +20,6 @@ from scheduler.simulation.workloads.foreign_pods import (
 )
 from scheduler.simulation.workloads.pod_templates import number, pod_of, reference
 
-_Mode = Literal["K8sJobMode", "SidecarMode", ""]
-"""What submits the job of a RayJob: a pod of its own, a container of the head, or nothing in the cluster."""
 _GANG: Final = "ray.io/gang-scheduling-enabled"
 _SUBMITTER: Final = "ray-job-submitter"
 _OF_SUBMITTER: Final = {
@@ -50,9 +48,7 @@ def ray_job(body: Body) -> ForeignPods:
     terms = spec(body)
     mode = text(terms.get("submissionMode")) or "K8sJobMode"
     cluster = {} if terms.get("clusterSelector") else mapping(terms.get("rayClusterSpec"))
-    if mode == "K8sJobMode":
-        return _pods(body, cluster, "K8sJobMode")
-    return _pods(body, cluster, "SidecarMode" if mode == "SidecarMode" else "")
+    return _pods(body, cluster, mode)
 
 
 def ray_service(body: Body) -> ForeignPods:
@@ -60,7 +56,8 @@ def ray_service(body: Body) -> ForeignPods:
     return _pods(body, mapping(spec(body).get("rayClusterConfig")))
 
 
-def _pods(body: Body, cluster: Body, mode: _Mode = "") -> ForeignPods:
+def _pods(body: Body, cluster: Body, mode: str = "") -> ForeignPods:
+    """Return the pods of a cluster; by `mode` a pod, a container of the head, or nothing of it submits a job."""
     groups = [each for _, each in entries(cluster.get("workerGroupSpecs"))]
     head = mapping(mapping(cluster.get("headGroupSpec")).get("template"))
     count = bool(head) + sum(map(_workers, groups))
@@ -88,7 +85,7 @@ def _workers(group: Body) -> int:
     return min(max(number(group.get("replicas"), 0), least), most) * max(1, number(group.get("numOfHosts")))
 
 
-def _head(body: Body, cluster: Body, gang: dict[str, str], mode: _Mode) -> Body:
+def _head(body: Body, cluster: Body, gang: dict[str, str], mode: str) -> Body:
     template = mapping(mapping(cluster.get("headGroupSpec")).get("template"))
     pod = _pod(body, template, _Node("head", "headgroup", "head-0"), gang)
     if cluster.get("enableInTreeAutoscaling") is True:

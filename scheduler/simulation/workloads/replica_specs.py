@@ -76,7 +76,7 @@ def _objects(body: Body, roles: Collection[_Role]) -> Iterator[Body]:
     names = {role.name for role in roles}
     for role in roles:
         if role.name == "launcher" and is_of_mpi_operator(body):
-            yield from (_launcher_job(body, role, gang) for _ in range(role.replicas))
+            yield _launcher_job(body, role, gang)  # `foreign_rules` admits one
         else:
             yield from (_pod(body, role, index, names, gang) for index in range(role.replicas))
 

@@ -1,7 +1,7 @@
 """Recognising reads, constants and comparisons in CEL trees."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from solver.cel import tree
@@ -73,20 +73,24 @@ def joined_comparison(node: tree.AstNode) -> Comparison | None:
     if operator is None or not isinstance(node, tree.Call):
         return None
     left, right = node.arguments
-    return _joined(left, operator, right) or _joined(right, _TURNED.get(operator, operator), left)
+    return _made(left, operator, right, _joined) or _made(right, _TURNED.get(operator, operator), left, _joined)
 
 
-def _joined(left: tree.AstNode, operator: str, right: tree.AstNode) -> Comparison | None:
-    place, constant = domain_of(left), constant_of(right)
-    if place is None or constant is None:
-        return None
-    domain, _, name = place.name.partition("/")
+def _joined(node: tree.AstNode) -> Read | None:
+    """Recognise `device.attributes["domain/name"]`."""
+    place = domain_of(node)
+    domain, _, name = place.name.partition("/") if place is not None else ("", "", "")
     is_name = name.isascii() and name.isidentifier()
-    return Comparison(Read(place.is_capacity, domain, name), operator, constant) if is_name else None
+    return Read(place.is_capacity, domain, name) if place is not None and is_name else None
 
 
-def _made(left: tree.AstNode, operator: str, right: tree.AstNode) -> Comparison | None:
-    read, constant = read_of(left), constant_of(right)
+def _made(
+    left: tree.AstNode,
+    operator: str,
+    right: tree.AstNode,
+    recognise: Callable[[tree.AstNode], Read | None] = read_of,
+) -> Comparison | None:
+    read, constant = recognise(left), constant_of(right)
     return Comparison(read, operator, constant) if read is not None and constant is not None else None
 
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from e2e.reading import judges
+from e2e.reading.mutations import places
 from scheduler.kube.api_versions import NEWEST_MINOR
 from scheduler.simulation.workloads import leader_worker_sets
 from scheduler.simulation.workloads.pod_templates import template_hash
@@ -17,7 +18,6 @@ from tests.scheduler.simulation.test_job_sets import EXCLUSIVE, FIRST
 from tests.scheduler.simulation.test_leader_worker_sets import LWS, lws
 from tests.scheduler.simulation.test_ray_clusters import HEAD, group, ray
 from tests.scheduler.simulation.test_replica_specs import job
-from tests.scheduler.simulation.test_value_rules import places
 from tests.support import manifests as m
 
 Json = dict[str, Any]

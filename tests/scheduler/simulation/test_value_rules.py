@@ -2,13 +2,12 @@
 
 import copy
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from e2e.reading import judges
-from e2e.reading.mutations import BASES
+from e2e.reading.mutations import BASES, places
 from scheduler.kube.api_versions import NEWEST_MINOR
 from scheduler.simulation.manifests import api_schema, object_rules, value_rules
 from scheduler.simulation.manifests.api_validation import of_object
@@ -191,11 +190,3 @@ def test_a_field_of_another_type_is_no_exception_of_any_reader(base: dict[str, A
             holder = holder[key]
         holder[place[-1]] = value
         judges.of_dovetail(body, f"1.{NEWEST_MINOR}")
-
-
-def places(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    if at:
-        yield at
-    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, each in parts:
-        yield from places(each, (*at, key))

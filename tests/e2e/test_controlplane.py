@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,11 @@ time.sleep(600)
 
 
 @pytest.fixture
-def node(control_plane: ControlPlane) -> str:
+def node(control_plane: ControlPlane) -> Iterator[str]:
     name = f"node-{secrets.token_hex(4)}"
     control_plane.request("POST", "/api/v1/nodes", {"metadata": {"name": name}})
-    return name
+    yield name
+    control_plane.request("DELETE", f"/api/v1/nodes/{name}")
 
 
 def pod(node: str, **claim: str) -> dict[str, Any]:

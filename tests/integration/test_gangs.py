@@ -248,6 +248,7 @@ def test_an_allocation_that_is_refused_takes_the_whole_gang_back(
         wait_until(lambda: bool(struck))
         wait_until(lambda: allocated(world) == 0)
         assert world.bound() == {}
+        wait_until(lambda: world.get_claim("c3") is None)  # a controller takes its finalizer
         world.claim("c3")
         wait_until(lambda: gangs_bound(world) == {"g": 4}, seconds=60)
     assert world.problems() == []

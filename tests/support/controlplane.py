@@ -12,6 +12,8 @@ import pytest
 from e2e.controlplane import build, gates
 from e2e.controlplane.plane import ControlPlane
 
+_RESOURCE = "/apis/resource.k8s.io/v1"
+
 
 @pytest.fixture(scope="session")
 def control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
@@ -31,6 +33,24 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
     control_plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     yield name
     control_plane.request("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves devices or nodes behind on the shared control plane: the next one would meet them."""
+    if "control_plane" not in request.fixturenames:
+        yield
+        return
+    plane = request.getfixturevalue("control_plane")
+    before = _shared_objects(plane)
+    yield
+    assert not _shared_objects(plane) - before
+
+
+def _shared_objects(plane: ControlPlane) -> set[str]:
+    collections = "/api/v1/nodes", f"{_RESOURCE}/resourceslices", f"{_RESOURCE}/deviceclasses"
+    items = ((path, each) for path in collections for each in plane.request("GET", path)["items"])
+    return {f"{path}/{each['metadata']['name']}" for path, each in items}
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:

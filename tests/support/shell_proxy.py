@@ -95,10 +95,11 @@ class LossyProxy(ThreadingHTTPServer):
     def end_watches(self) -> None:
         """End the watches that are open, as a server does."""
         for each in tuple(self.streams):
-            with contextlib.suppress(OSError):
-                if each.sock is not None:  # None once its answer has been read to the end
+            # Its own thread ends it at any moment: then it has no socket, or one that is closed.
+            if (open_socket := each.sock) is not None:
+                with contextlib.suppress(OSError):
                     # That of an SSLSocket lets the next read return what is still encrypted.
-                    socket.socket.shutdown(each.sock, socket.SHUT_RDWR)
+                    socket.socket.shutdown(open_socket, socket.SHUT_RDWR)
 
     def recover(self) -> None:
         """Let through what is held back and everything from now on, at once and whole."""

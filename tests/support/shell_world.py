@@ -82,14 +82,13 @@ class World:
         self.plane.request("PATCH", f"/api/v1/nodes/{node}", body, content="application/merge-patch+json")
 
     def clear(self) -> None:
-        """Delete what no namespace holds."""
-        for path in (
-            f"{RESOURCE}/deviceclasses/{self.driver}",
-            *(f"{RESOURCE}/resourceslices/{node}-{self.word}" for node in self.nodes),
-            *(f"/api/v1/nodes/{node}" for node in self.nodes),
-        ):
-            with contextlib.suppress(RequestError):
-                self.plane.request("DELETE", path)
+        """Delete what no namespace holds: everything with the world's word in its name, whoever made it."""
+        for collection in (f"{RESOURCE}/deviceclasses", f"{RESOURCE}/resourceslices", "/api/v1/nodes"):
+            for each in self.plane.request("GET", collection)["items"]:
+                name = each["metadata"]["name"]
+                if self.word in name:
+                    with contextlib.suppress(RequestError):
+                        self.plane.request("DELETE", f"{collection}/{name}")
 
     def claim(self, name: str, count: int = 1, annotations: Json | None = None) -> None:
         """Create a named claim."""

@@ -14,7 +14,7 @@ import msgspec
 
 from scheduler.cluster import split_by_nominations
 from scheduler.components import Components
-from scheduler.costly_loop import PutBackAll
+from scheduler.isolated_lane import PutBackAll
 from scheduler.observe.metrics import Subsystem
 from scheduler.observe.unexpected_errors import Confined
 from solver import missing_claims
@@ -60,7 +60,7 @@ class BatchFormation:
     def _ready(self, batch: Batch) -> Iterator[Batch]:
         """Give the batches of what can be decided now, by profile."""
         batch = self._without_missing_claims(batch)
-        batch = self._parts.costly_loop.divert(batch, self._put_back)
+        batch = self._parts.isolated_lane.divert(batch, self._put_back)
         for of_profile in _by_profile(batch):
             yield from self._parts.starvation.split_restored(of_profile, self._clock())
 

@@ -15,9 +15,9 @@ from scheduler.commit.local_taints import FailedDevices
 from scheduler.commit.prebind import PreBind
 from scheduler.commit.speculative_finalizers import SpeculativeFinalizers
 from scheduler.commit.stale_allocations import StaleAllocations
-from scheduler.costly_loop import CostlyLoop
 from scheduler.features import MissingFeature
 from scheduler.history.decision_history import DecisionHistory
+from scheduler.isolated_lane import IsolatedLane
 from scheduler.kube.client import Client
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
 from scheduler.kube.leader_election.elector import LeaderElector
@@ -59,7 +59,7 @@ class Components:
     stale_allocations: StaleAllocations
     pod_groups: PodGroupStatusWriter
     evictions: Evictions
-    costly_loop: CostlyLoop
+    isolated_lane: IsolatedLane
     status: StatusWriter
     quarantine: Quarantine
     attempt_metrics: AttemptMetrics
@@ -95,7 +95,7 @@ def assemble(
     history.connect(cluster.claim)
     report = partial(reports.report_unschedulable, node_count=0)
     attempts = AttemptMetrics(metrics, claim=cluster.claim, is_leading=False)
-    costly_loop = CostlyLoop(cluster, queue, decider, report, metrics, share=settings.queue.costly_pod_share)
+    isolated_lane = IsolatedLane(cluster, queue, decider, report, metrics, share=settings.queue.costly_pod_share)
     return Components(
         cluster=cluster,
         queue=queue,
@@ -104,7 +104,7 @@ def assemble(
         worker=worker,
         decider=decider,
         history=history,
-        costly_loop=costly_loop,
+        isolated_lane=isolated_lane,
         commit=commit,
         finalizers=SpeculativeFinalizers(commit.claims, cluster.claim, metrics, is_fresh=ages.is_fresh),
         prebind=waits,

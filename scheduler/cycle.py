@@ -8,7 +8,7 @@ The scheduling cycle, and what feeds it.
 The cycles overlap: the writes of the last plan go on while the next batch is solved. When nothing is under way a pod is
 decided at once. While units of earlier plans are written, pods collect for a batching window: a decision costs as much
 CPU time as the writes of some pods, so one for each pod would take that time from the API server.
-Costly pods are decided beside the batches (`costly_loop`), and their plans are carried out between two batches.
+Costly pods and suspects are decided beside the batches (`isolated_lane`); their plans are carried out between two.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Intake, Transition, Unit, split_plan
 from scheduler.cluster.assume_cache import not_taken
 from scheduler.components import Components
-from scheduler.costly_loop import Ask
+from scheduler.isolated_lane import Ask
 from scheduler.loop_turns import LoopTurns
 from scheduler.observe import logs
 from scheduler.observe.metrics import Subsystem
 from scheduler.observe.unexpected_errors import Confined, Tasks
 from scheduler.queue import EquivalenceKeys
 from scheduler.worker.decider import Decision
-from solver.domain import Batch, Pod, PodId, Policy, Reason, ReasonCode
+from solver.domain import Batch, Pod, PodId, Policy, Reason, ReasonCode, UndecidedCause
 
 _UNITS_BEHIND: Final = 64
 """Units of earlier plans that may still be written when the next batch is taken: a slow write delays no pod long."""
@@ -125,7 +125,7 @@ class SchedulingCycle:
             await self._wait_for_commits()
             await self._end_batching_window()
             await asyncio.sleep(0)  # where batch after batch has only pods without claims, nothing else waits
-            await self._parts.decider.wait_until_able()
+            await self._parts.decider.wait_until_ready()
             for formed in self._formation.form(self._max_pods):
                 await self._decide_formed(formed)
 
@@ -181,9 +181,9 @@ class SchedulingCycle:
             await self._apply_decision(decision, started)
             ended = self._clock()
             self._window_ends = ended + min(_LONGEST_WINDOW_SECONDS, _WINDOW_SHARE * (ended - started))
-        self._parts.costly_loop.take_in(decision)
-        self._parts.queue.give_back(decision.without_worker.pods, self._clock())
-        return decision.deferred
+        self._parts.isolated_lane.take_in(decision)
+        self._parts.queue.give_back(decision.undecided_for(UndecidedCause.NO_WORKER).pods, self._clock())
+        return decision.undecided_for(UndecidedCause.LATER)
 
     async def decide_with(self, batch: Batch, ask: Ask) -> tuple[Decision, bool]:
         """
@@ -293,7 +293,7 @@ class SchedulingCycle:
 
     def _put_back(self, pod: Pod, reasons: Sequence[Reason], started: float, node_count: int | None = None) -> None:
         """Put a pod back; of the nodes that a decision saw, there may be more or fewer by now."""
-        until, reasons = self._parts.costly_loop.backoff(pod, reasons)
+        until, reasons = self._parts.isolated_lane.backoff(pod, reasons)
         if not self._parts.queue.put_back(pod.id, pod.uid, reasons, self._clock(), until):
             self._forget(pod.uid)  # deleted or bound meanwhile: nothing is reported or remembered again
             return
@@ -332,7 +332,7 @@ class SchedulingCycle:
     def _forget(self, pod_uid: str) -> None:
         self._parts.attempt_metrics.forget(pod_uid)
         self._parts.status.forget(pod_uid)
-        self._parts.costly_loop.forget(pod_uid)
+        self._parts.isolated_lane.forget(pod_uid)
         if self._parts.starvation.forget(pod_uid):
             self._on_reservation_released()
 

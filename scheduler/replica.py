@@ -216,7 +216,7 @@ class Replica:
         late, api = self._late_seconds, (self._context.api, parts, self._context.usage, self._context.settings)
         return (
             self._kept(Subsystem.DECISION, self._cycle.decide),
-            self._kept(Subsystem.DECISION, partial(parts.costly_loop.run, self._cycle)),
+            self._kept(Subsystem.DECISION, partial(parts.isolated_lane.run, self._cycle)),
             self._kept(Subsystem.STALE_ALLOCATIONS, partial(parts.stale_allocations.run, late)),
             self._kept(Subsystem.ORPHANED_CLAIMS, partial(orphaned.run, late)),
             self._kept(Subsystem.STALE_ALLOCATIONS, uncertain.run),

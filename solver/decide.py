@@ -20,7 +20,7 @@ Called by the worker of the shell, by simulation and by diagnosis.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
@@ -42,6 +42,8 @@ from solver.domain import (
     SearchStage,
     SearchStatus,
     Snapshot,
+    Undecided,
+    UndecidedCause,
     Unplaced,
 )
 from solver.model.objective import best_of, evaluate
@@ -67,7 +69,7 @@ def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, cach
     Place the pods of a batch as well as the budget allows, and explain why the others wait.
 
     Total: every pod is once in the plan, as a placement, as unplaced with reasons, or, where the budget may leave pods,
-    in `deferred` or `over_budget`. Deterministic for one seed unless the wall time ends the search, and then again for
+    as undecided. Deterministic for one seed unless the wall time ends the search, and then again for
     a budget that replays the report. Every stage ends with the budget, but at least one pod or gang is tried. `cache`
     is the cache from one solve to the next.
     """
@@ -139,7 +141,7 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
         deferred = _deferred(problem, start, budget.at("hard"))
         if deferred:
             plan = _round(decision.decided_whole(), problem.batch.without(frozenset(deferred)))
-            return structs.replace(plan, deferred=deferred)
+            return structs.replace(plan, undecided=_later(deferred))
 
     searched = _searched(decision, problem, start)
     settled = assign_volumes(problem, searched.solution)
@@ -237,7 +239,7 @@ def _deferred(problem: Problem, start: Solution, budget: Budget) -> tuple[PodId,
 
 def _without_overcharged(problem: Problem, plan: Plan) -> Plan:
     """
-    Defer pods that wait and are charged for more of a node than devices take, where others like them got a place.
+    Leave pods undecided that are charged for more of a node than devices take, where others like them got a place.
 
     What these really take is known in the next decision, and no event says that it is less. Each such decision places
     a pod, so that they end.
@@ -256,7 +258,11 @@ def _without_overcharged(problem: Problem, plan: Plan) -> Plan:
         if each.pod in pods and each.pod not in kept and pods[each.pod].gang not in gangs
     )
     waiting = tuple(each for each in plan.unplaced if each.pod not in later)
-    return structs.replace(plan, unplaced=waiting, deferred=(*plan.deferred, *later))
+    return structs.replace(plan, unplaced=waiting, undecided=(*plan.undecided, *_later(later)))
+
+
+def _later(pods: Iterable[PodId]) -> tuple[Undecided, ...]:
+    return tuple(Undecided(pod, UndecidedCause.LATER) for pod in pods)
 
 
 def _without_contended(decision: _Decision, problem: Problem, settled: AssignedVolumes) -> Plan:
@@ -324,20 +330,19 @@ def _reasons_not_tried(
 
 
 def _without_skipped(plan: Plan, batch: Batch, work: BudgetUsage) -> Plan:
-    """Move the pods that were skipped from the plan to `deferred` (time ended) or `over_budget` (allowance spent)."""
-    late = {each.pod for each in plan.unplaced if NOT_REACHED in each.reasons}
-    costly = {each.pod for each in plan.unplaced if any(why.code is ReasonCode.TOO_COSTLY for why in each.reasons)}
-    answered = {each.pod for each in plan.placements} | {each.pod for each in plan.unplaced} | set(plan.deferred)
+    """Make pods undecided that were skipped: time ended before they were reached, or the allowance was spent."""
+    causes = {each.pod: each.cause for each in plan.undecided}
+    answered = {each.pod for each in plan.placements} | {each.pod for each in plan.unplaced} | causes.keys()
+    for each in plan.unplaced:
+        if any(reason.code is ReasonCode.TOO_COSTLY for reason in each.reasons):
+            causes[each.pod] = UndecidedCause.TOO_COSTLY
+        elif NOT_REACHED in each.reasons:
+            causes[each.pod] = UndecidedCause.LATER
     for skipped in (each for stop in work.left_out.values() for each in stop.left if each.pod not in answered):
-        (costly if skipped.reason.code is ReasonCode.TOO_COSTLY else late).add(skipped.pod)
-    if not late and not costly:
-        return plan
-    rest = tuple(each for each in plan.unplaced if each.pod not in late and each.pod not in costly)
-    late.update(plan.deferred)
-    costly.update(plan.over_budget)
+        is_costly = skipped.reason.code is ReasonCode.TOO_COSTLY
+        causes[skipped.pod] = UndecidedCause.TOO_COSTLY if is_costly else UndecidedCause.LATER
     return structs.replace(
         plan,
-        unplaced=rest,
-        deferred=tuple(pod.id for pod in batch.pods if pod.id in late),
-        over_budget=tuple(pod.id for pod in batch.pods if pod.id in costly),
+        unplaced=tuple(each for each in plan.unplaced if each.pod not in causes),
+        undecided=tuple(Undecided(pod.id, causes[pod.id]) for pod in batch.pods if pod.id in causes),
     )

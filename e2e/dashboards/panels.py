@@ -198,7 +198,7 @@ DECISIONS: Final = Board(
     (
         _number("Decisions proven optimal", _PROVEN, "percentunit"),
         _number("Broken rules found by the check", "sum(increase(dovetail_plan_violations_total{@}[$__range]))"),
-        _number("Without plans of the worker for", "max(dovetail_fallback_seconds{@})", "s"),
+        _number("Without plans of the worker for", "max(dovetail_without_worker_seconds{@})", "s"),
         _number("Specs parked", "sum(dovetail_parked_specs{@})", about="docs/operating.md, costly pods"),
         _rate("Decisions by result", "dovetail_solver_seconds_count", "status", look=Look.STACK),
         _quantiles("Seconds of a decision", "dovetail_solver_seconds"),

@@ -177,8 +177,8 @@ class Metrics:
             ("rule",),
             tuple(Rule),
         )
-        self.fallback_seconds = self._gauge(
-            "dovetail_fallback_seconds",
+        self.without_worker_seconds = self._gauge(
+            "dovetail_without_worker_seconds",
             "Seconds since the worker process stopped giving plans; 0 while it works.",
         )
         self.worker_restarts = self._counter("dovetail_worker_restarts", "Restarts of the worker process.")

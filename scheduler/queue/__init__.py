@@ -16,24 +16,24 @@ takes batches, and puts back what was not placed. Of what a pod needs only the r
     equivalence          the key of pod equivalence, and retry groups of equal pods
     gangs                gangs of the queue, and pods that replace members
     starvation           pods that are overtaken for too long, and the nodes reserved for them
-    costly_queue         pods whose decisions cost too much for a batch (`scheduler.costly_loop`)
+    isolated_queue         pods whose decisions cost too much for a batch (`scheduler.isolated_lane`)
     memory_budget        which pending pods and unallocated claims are kept in memory
     indexed_heap         the heap under all of these
 """
 
 from scheduler.backoff import Backoff
 from scheduler.queue.cluster_events import ClusterEvent, events_of
-from scheduler.queue.costly_queue import (
-    CostlyBackoff,
-    CostlyJob,
-    CostlyQueue,
-    DecisionCostKey,
-    DecisionTimeQuota,
-    cost_key,
-)
 from scheduler.queue.equivalence import EquivalenceKeys
 from scheduler.queue.gangs import GangReplacements, QueuedGangs
 from scheduler.queue.indexed_heap import in_queue_order
+from scheduler.queue.isolated_queue import (
+    CostlyBackoff,
+    DecisionCostKey,
+    DecisionTimeQuota,
+    IsolatedJob,
+    IsolatedQueue,
+    cost_key,
+)
 from scheduler.queue.queued_pod import PodState, QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.queue.starvation import StarvationTracker
@@ -42,12 +42,12 @@ __all__ = [
     "Backoff",
     "ClusterEvent",
     "CostlyBackoff",
-    "CostlyJob",
-    "CostlyQueue",
     "DecisionCostKey",
     "DecisionTimeQuota",
     "EquivalenceKeys",
     "GangReplacements",
+    "IsolatedJob",
+    "IsolatedQueue",
     "PodState",
     "QueuedGangs",
     "QueuedPod",

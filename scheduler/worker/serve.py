@@ -34,6 +34,8 @@ from solver.domain import (
     Budget,
     ResourceSlice,
     Snapshot,
+    Undecided,
+    UndecidedCause,
 )
 
 UNITS_PER_DEVICE: Final = 50
@@ -241,8 +243,9 @@ class _Service:
             return frames.SolveFailed(id=order.id, message=str(traceback_text(error)))
         if plan is not None and len(batch.pods) < len(order.batch.pods):
             present = {pod.id for pod in batch.pods}
-            missing = tuple(pod.id for pod in order.batch.pods if pod.id not in present)
-            plan = msgspec.structs.replace(plan, deferred=(*plan.deferred, *missing))
+            missing = (pod.id for pod in order.batch.pods if pod.id not in present)
+            later = tuple(Undecided(pod, UndecidedCause.LATER) for pod in missing)
+            plan = msgspec.structs.replace(plan, undecided=(*plan.undecided, *later))
         seconds = time.monotonic() - budget.started
         return frames.Decided(id=order.id, plan=plan, violations=violations, seconds=seconds)
 

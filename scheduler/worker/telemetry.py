@@ -29,13 +29,12 @@ class SolverTelemetry:
         self._check: Final = check
         self._folder: Final = folder
         self._clock: Final = clock
-        self._fallback_since: float | None = None
+        self._absent_since: float | None = None
         self._starts = 0
-        metrics.fallback_seconds.set_function(self.fallback_seconds)
+        metrics.without_worker_seconds.set_function(self._seconds_without_worker)
 
-    def fallback_seconds(self) -> float:
-        """Seconds since the worker process stopped giving plans; 0 while it works."""
-        return 0.0 if self._fallback_since is None else self._clock() - self._fallback_since
+    def _seconds_without_worker(self) -> float:
+        return 0.0 if self._absent_since is None else self._clock() - self._absent_since
 
     def started(self, pid: int) -> None:
         """Report that a worker takes batches."""
@@ -48,7 +47,7 @@ class SolverTelemetry:
     def not_started(self, error: Exception) -> None:
         """Report that the worker could not be started; it is tried again."""
         _log.error(logs.WORKER_LOST, error=f"it could not be started: {error!r}")
-        self.fell_back("the worker process could not be started")
+        self.no_worker("the worker process could not be started")
 
     def decided(self, seconds: float, budget_seconds: float) -> None:
         """Report that the solver gave a plan after `seconds` of wall time."""
@@ -58,25 +57,21 @@ class SolverTelemetry:
 
     def _solve_again(self) -> None:
         """Report that the solver gives plans."""
-        self._fallback_since = None
+        self._absent_since = None
         self._check.succeed()
 
-    def fell_back(self, cause: str) -> None:
-        """Report that the shell decides itself, and only about pods without claims to allocate."""
-        if self._fallback_since is None:
-            self._fallback_since = self._clock()
-            _log.warning(logs.FALLBACK, cause=cause)
-        self._check.degrade(f"only pods without claims to allocate are scheduled: {cause}")
+    def no_worker(self, cause: str) -> None:
+        """Report that pods wait until there is a worker."""
+        if self._absent_since is None:
+            self._absent_since = self._clock()
+            _log.warning(logs.NO_WORKER, cause=cause)
+        self._check.degrade(f"no pod is scheduled until there is a worker process: {cause}")
 
     def lost(self, error: WorkerError, batch: Batch) -> None:
         """Report that the worker was lost, or that the solver raised, on a batch."""
         event = logs.SOLVER_FAILED if isinstance(error, SolveFailedError) else logs.WORKER_LOST
         _log.error(event, error=LongText(error), batch=len(batch.pods))
-        self.fell_back(str(error).strip().rpartition("\n")[2])
-
-    def failed(self, trace: LongText, batch: Batch) -> None:
-        """Report that the decision in the shell itself raised."""
-        _log.error(logs.SOLVER_FAILED, error=trace, batch=len(batch.pods), fallback=True)
+        self.no_worker(str(error).strip().rpartition("\n")[2])
 
     def violated(self, violations: tuple[Violation, ...]) -> None:
         """Count and log the rules that a dropped plan broke."""

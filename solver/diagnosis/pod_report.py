@@ -162,7 +162,7 @@ def _after_plan(case: ProbeCase, batch: Batch, plan: Plan) -> ProbeCase:
 
     Pods of a lower priority give way to it, and are left out. What the plan allocates is not freed for it.
     """
-    waiting = {each.pod for each in plan.unplaced} | set(plan.deferred) | set(plan.over_budget)
+    waiting = {each.pod for each in plan.unplaced}.union(plan.undecided_pods())
     together = must_start_together(batch, case.pod, waiting, case.snapshot)
     priorities = {each.id: each.priority for each in batch.levelled().pods}
     least = min(priorities[each.id] for each in (case.pod, *together))

@@ -88,6 +88,8 @@ from solver.domain.plan import (
     SearchReport,
     SearchStatus,
     Staying,
+    Undecided,
+    UndecidedCause,
     Unplaced,
     Violation,
 )

@@ -112,7 +112,7 @@ class Budget:
     `cost_units` is the allowance for work without a cached result: evaluations of selectors, options to serve a claim.
     One unit is about a microsecond.
 
-    `may_defer` lets a plan leave pods to another solve (`Plan.deferred`, `Plan.over_budget`). With `is_forgiving` the
+    `may_defer` lets a plan leave pods to another solve (`Plan.undecided`). With `is_forgiving` the
     result of a stage that contradicts what is known is dropped and reported (`SearchReport.defects`); else it raises.
     `params` are the constants of the search. `stage` names the stage that checks the budget. `clock` and `started`
     are in seconds.

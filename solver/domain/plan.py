@@ -120,17 +120,34 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
     quarantined: tuple[QuarantinedObject, ...] = ()
 
 
+class UndecidedCause(StrEnum):
+    """Why a decision says nothing about a pod, and so where the next one is made."""
+
+    LATER = "later"
+    """It is hard and shares nothing with the others, or time ended before it was reached: the next decision."""
+    TOO_COSTLY = "too costly"
+    """It costs more than the rest of the allowance (`Budget.cost_units`): a decision with a larger one."""
+    SUSPECT = "suspect"
+    """The solver ended, or broke a rule, on a batch with it: a decision in isolation."""
+    NO_WORKER = "no worker"
+    """There is no worker process."""
+
+
+class Undecided(msgspec.Struct, frozen=True):
+    """A pod about which a decision says nothing."""
+
+    pod: PodId
+    cause: UndecidedCause
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """
-    The answer for a batch: every pod is in exactly one of `placements` and `unplaced`, in batch order.
+    The answer for a batch: every pod is in exactly one of `placements`, `unplaced` and `undecided`, in batch order.
 
     `allocations` holds each newly allocated claim once, also if several pods share it. `node_reservations` are the
     reservations from now on for overdue pods that wait.
 
-    A budget may let the plan leave pods undecided (`Budget.may_defer`); gangs are left whole. `deferred` pods need a
-    solve of their own: they are hard to decide and share nothing with the others, or time ended before they were
-    reached. `over_budget` pods cost more than the rest of the allowance (`Budget.cost_units`), so they need a solve
-    with a larger one. Both are in no other part of the plan.
+    A budget may let the plan leave pods undecided (`Budget.may_defer`); gangs are left whole.
 
     `next_victim_seconds` after the decision another running pod has used its devices for the minimum time. Then there
     may be victims for a preemptor that has none now; None where no preemptor waits for that.
@@ -141,10 +158,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     unplaced: tuple[Unplaced, ...] = ()
     preemptions: tuple[Preemption, ...] = ()
     node_reservations: tuple[NodeReservation, ...] = ()
-    deferred: tuple[PodId, ...] = ()
-    over_budget: tuple[PodId, ...] = ()
+    undecided: tuple[Undecided, ...] = ()
     next_victim_seconds: int | None = None
     report: SearchReport
+
+    def undecided_pods(self, *causes: UndecidedCause) -> tuple[PodId, ...]:
+        """Return the pods that the plan leaves undecided, for one of these causes if some are given."""
+        return tuple(each.pod for each in self.undecided if not causes or each.cause in causes)
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):

@@ -65,10 +65,10 @@ def test_a_worker_that_cannot_be_started_is_seen(world: World, start: Start) -> 
     with stopped(server, may_end=True):
         os.kill(worker, signal.SIGKILL)
         world.pod("p")
-        wait_until(lambda: series(running, "dovetail_fallback_seconds") > 1)
+        wait_until(lambda: series(running, "dovetail_without_worker_seconds") > 1)
         assert world.bound() == {}
     wait_until(lambda: "p" in world.bound(), seconds=60)
-    wait_until(lambda: series(running, "dovetail_fallback_seconds") == 0)
+    wait_until(lambda: series(running, "dovetail_without_worker_seconds") == 0)
 
 
 def test_a_leader_that_decides_nothing_is_seen(world: World, start: Start) -> None:

@@ -107,7 +107,7 @@ async def test_a_replica_begins_each_of_its_loops_again(monkeypatch: pytest.Monk
 
         return SimpleNamespace(run=run, decide=run, extended_claims=None, claims=None)
 
-    names = ("costly_loop", "stale_allocations", "pod_groups", "fleet_counter", "status")
+    names = ("isolated_lane", "stale_allocations", "pod_groups", "fleet_counter", "status")
     parts = SimpleNamespace(**{name: part(name) for name in names}, cluster=None, queue=None, commit=part("commit"))
     context = SimpleNamespace(
         metrics=Metrics(), api=None, usage=None, settings=SimpleNamespace(scheduler_names=("dovetail",))

@@ -24,9 +24,9 @@ from scheduler.commit.rollback import Rollback
 from scheduler.commit.speculative_finalizers import SpeculativeFinalizers
 from scheduler.commit.stale_allocations import StaleAllocations
 from scheduler.components import Components
-from scheduler.costly_loop import CostlyLoop
 from scheduler.cycle import SchedulingCycle
 from scheduler.history.decision_history import DecisionHistory
+from scheduler.isolated_lane import IsolatedLane
 from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.writer import ApiCall, Writer
@@ -46,7 +46,6 @@ from scheduler.worker.supervisor import WorkerSupervisor
 from solver import solve_greedily
 from solver.domain import (
     Batch,
-    Budget,
     Claim,
     GangId,
     Placement,
@@ -60,6 +59,7 @@ from solver.domain import (
 )
 from tests.support import builders as b
 from tests.support.cluster_builders import gone, seen
+from tests.support.solver_problems import PATIENT
 
 ROUND = 60
 """Times that some pods come and go, until it is looked at what is kept of them; done three times."""
@@ -88,16 +88,16 @@ class Deciding:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster, self.count = cluster, 0
 
-    async def wait_until_able(self) -> None:
+    async def wait_until_ready(self) -> None:
         pass
 
     async def decide(self, batch: Batch, policy: Policy) -> Decision:
         await asyncio.sleep(0)
         self.count += 1
-        plan = solve_greedily(self.cluster.snapshot(), batch, policy, Budget())
+        plan = solve_greedily(self.cluster.snapshot(), batch, policy, PATIENT)
         levels = tuple(msgspec.structs.replace(each, name=f"{each.name}:{self.count}") for each in plan.report.levels)
         report = msgspec.structs.replace(plan.report, levels=levels)
-        return Decision(batch=batch, plan=msgspec.structs.replace(plan, report=report), seconds=0.0)
+        return Decision(asked=batch, plan=msgspec.structs.replace(plan, report=report), seconds=0.0)
 
 
 class Committing:
@@ -168,7 +168,7 @@ class Town:
             quarantine=Quarantine(self.metrics, lambda _, __: None),
             worker=cast("WorkerSupervisor", Absent()),
             decider=deciding,
-            costly_loop=CostlyLoop(
+            isolated_lane=IsolatedLane(
                 self.cluster, pending, deciding, told, self.metrics, share=0.1, clock=lambda: self.now
             ),
             commit=cast("Commit", Committing()),

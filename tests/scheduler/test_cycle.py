@@ -25,10 +25,10 @@ from scheduler.commit.prebind import PreBind
 from scheduler.commit.speculative_finalizers import SpeculativeFinalizers
 from scheduler.commit.stale_allocations import StaleAllocations
 from scheduler.components import Components
-from scheduler.costly_loop import CostlyLoop
 from scheduler.cycle import SchedulingCycle
 from scheduler.history.decision_history import DecisionHistory
 from scheduler.history.records import DecisionRecord, PodRecord, PodResult
+from scheduler.isolated_lane import IsolatedLane
 from scheduler.kube.client import Client
 from scheduler.kube.writer import Writer
 from scheduler.observe.metrics import Metrics
@@ -44,7 +44,6 @@ from scheduler.worker.supervisor import WorkerSupervisor
 from solver import solve, solve_greedily
 from solver.domain import (
     Batch,
-    Budget,
     Claim,
     ClaimId,
     DeviceId,
@@ -58,6 +57,7 @@ from solver.domain import (
     ReasonCode,
     SearchReport,
     SearchStatus,
+    UndecidedCause,
     Unplaced,
     Victim,
 )
@@ -66,6 +66,7 @@ from tests.support.cluster_builders import gone, seen
 from tests.support.extended_builders import RESOURCE, container
 from tests.support.extended_builders import pod as extended_pod
 from tests.support.shell_clock import VirtualClock
+from tests.support.solver_problems import PATIENT
 
 CONFLICT = Reason(code=ReasonCode.CONFLICT, message="another client was faster")
 HELD = claim("old", allocation=allocation(result("gpu", "gpu-0", "n1")), reserved_for=[consumer("old")])
@@ -88,9 +89,6 @@ class Deciding:
         self.warmed_up.append((batch, policy))
         await self.may_solve.wait()
 
-    async def wait_until_able(self) -> None:
-        pass
-
     async def wait_until_ready(self) -> None:
         pass
 
@@ -104,8 +102,9 @@ class Deciding:
             at_once = self.hard_at_once or len(batch.pods)
             later = batch.without({each.id for each in batch.pods[:at_once]})
         now = batch.without({each.id for each in later.pods})
-        plan = solve_greedily(snapshot, now, policy, Budget())
-        return Decision(batch=now, plan=plan, seconds=0.0, deferred=later)
+        plan = solve_greedily(snapshot, now, policy, PATIENT)
+        undecided = {pod.id: UndecidedCause.LATER for pod in later.pods}
+        return Decision(asked=batch, plan=plan, seconds=0.0, undecided=undecided)
 
     @property
     def names(self) -> list[list[str]]:
@@ -234,7 +233,7 @@ class Hall:
             finalizers=SpeculativeFinalizers(
                 cast("ClaimWriter", self.finalizing), self.cluster.observed_claim, self.metrics
             ),
-            costly_loop=CostlyLoop(
+            isolated_lane=IsolatedLane(
                 self.cluster,
                 self.pending,
                 cast("Decider", self.deciding),
@@ -301,7 +300,7 @@ class Noting:
 
 @asynccontextmanager
 async def running(hall: Hall) -> AsyncIterator[None]:
-    tasks = (asyncio.create_task(hall.cycle.decide()), asyncio.create_task(hall.parts.costly_loop.run(hall.cycle)))
+    tasks = (asyncio.create_task(hall.cycle.decide()), asyncio.create_task(hall.parts.isolated_lane.run(hall.cycle)))
     try:
         await settle()
         yield

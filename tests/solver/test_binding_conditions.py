@@ -3,8 +3,9 @@
 import pytest
 
 from solver import solve, solve_greedily
-from solver.domain import Budget, Plan, Policy
+from solver.domain import Plan, Policy
 from tests.support import builders as b
+from tests.support.solver_problems import PATIENT
 
 DEVICES = (
     b.device("a", binding_conditions=("attached",), binding_failure_conditions=("broken",)),
@@ -37,6 +38,6 @@ def _plan(decide: object, count: int) -> Plan:
         b.claim("c", b.request("r", count=count)),
     )
     assert callable(decide)
-    plan = decide(snapshot, b.batch(POD), Policy(), Budget())
+    plan = decide(snapshot, b.batch(POD), Policy(), PATIENT)
     assert isinstance(plan, Plan)
     return plan

@@ -3,24 +3,25 @@
 import pytest
 
 from solver import solve, solve_greedily
-from solver.domain import EVERY_PORT, Batch, Budget, Namespace, Pod, Policy, ReasonCode, Snapshot
+from solver.domain import EVERY_PORT, Batch, Namespace, Pod, Policy, ReasonCode, Snapshot
 from solver.problem.inter_pod import inter_pod_context
 from solver.problem.inter_pod.exclusions import PORTS
 from solver.verify import check
 from tests.support import builders as b
 from tests.support.neighbour_builders import HOST, neighbour, port, requirement, selector, spread, term, zoned
+from tests.support.solver_problems import PATIENT
 
 
 def placed(snapshot: Snapshot, *pods: Pod) -> dict[str, str]:
     """Solve, check, and give the node of every pod that was placed."""
     batch = Batch(pods=pods)
-    plan = solve(snapshot, batch, Policy(), Budget())
+    plan = solve(snapshot, batch, Policy(), PATIENT)
     assert check(snapshot, batch, plan) == ()
     return {each.pod.name: each.node for each in plan.placements}
 
 
 def said(snapshot: Snapshot, *pods: Pod) -> dict[str, list[tuple[ReasonCode, str, int]]]:
-    plan = solve(snapshot, Batch(pods=pods), Policy(), Budget())
+    plan = solve(snapshot, Batch(pods=pods), Policy(), PATIENT)
     return {
         each.pod.name: [(reason.code, reason.message, reason.node_count) for reason in each.reasons]
         for each in plan.unplaced
@@ -355,7 +356,7 @@ def test_the_greedy_comes_back_to_those_whose_company_was_not_there_yet() -> Non
     batch = Batch(pods=(*chain, neighbour("last", app="a3")))
     cluster = b.snapshot(TWO)
 
-    plan = solve_greedily(cluster, batch, Policy(), Budget())
+    plan = solve_greedily(cluster, batch, Policy(), PATIENT)
 
     assert len(plan.placements) == 4
     assert check(cluster, batch, plan) == ()

@@ -123,7 +123,7 @@ def test_pods_that_fit_once_it_is_known_what_others_take_are_decided_again() -> 
 
     plan = solve(snapshot, batch, Policy(), LEAVING)
     assert len(plan.placements) == 1
-    assert len(plan.deferred) == 1
+    assert len(s.later(plan)) == 1
     plan = solve(snapshot, batch, Policy(), s.PATIENT)
     assert len(plan.unplaced) == 1
 

@@ -4,9 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from solver import solve
-from solver.domain import Budget, CSIDriver, CSINode, PersistentVolumeClaim, Plan, Pod, Policy, ReasonCode
+from solver.domain import CSIDriver, CSINode, PersistentVolumeClaim, Plan, Pod, Policy, ReasonCode
 from solver.verify import check
 from tests.support.builders import batch, node, pod, snapshot
+from tests.support.solver_problems import PATIENT
 from tests.support.volume_builders import DYNAMIC, Stored, storage_class, using, volume, volume_claim, with_storage
 
 DRIVER = "csi.example.com"
@@ -19,7 +20,7 @@ def decide(pods: tuple[Pod, ...], *objects: Stored, nodes: tuple[str, ...] = ("n
     """Solve for the last pod beside running ones, and check the plan."""
     *running, asked = pods
     stand = with_storage(snapshot(*(node(name) for name in nodes), *running), *objects)
-    plan = solve(stand, batch(asked), Policy(), Budget())
+    plan = solve(stand, batch(asked), Policy(), PATIENT)
     assert check(stand, batch(asked), plan) == ()
     return plan
 

@@ -6,12 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from solver import solve, solve_greedily
-from solver.domain import Batch, Budget, CSINode, Gang, Plan, Pod, Policy, Snapshot
+from solver.domain import Batch, CSINode, Gang, Plan, Pod, Policy, Snapshot
 from solver.problem.volumes import attach_limits
 from solver.problem.volumes.volume_index import VolumeIndex
 from solver.verify import check
 from tests.support.builders import batch, gang, member, node, pod, snapshot
-from tests.support.solver_problems import inventory
+from tests.support.solver_problems import PATIENT, inventory
 from tests.support.volume_builders import (
     DYNAMIC,
     HOST,
@@ -55,9 +55,9 @@ def pods(count: int, *claims: str) -> tuple[Pod, ...]:
 def decide(stand: Snapshot, *asked: Pod, gangs: Sequence[Gang] = ()) -> Plan:
     """Solve, and check the plan and the greedy one."""
     both: Batch = batch(*asked, gangs=gangs)
-    plan = solve(stand, both, Policy(), Budget())
+    plan = solve(stand, both, Policy(), PATIENT)
     assert check(stand, both, plan) == ()
-    assert check(stand, both, solve_greedily(stand, both, Policy(), Budget())) == ()
+    assert check(stand, both, solve_greedily(stand, both, Policy(), PATIENT)) == ()
     return plan
 
 

@@ -70,12 +70,12 @@ def stopping(stage: str, after: int) -> Budget:
 
 def answered(plan: Plan) -> Counter[PodId]:
     unplaced = [each.pod for each in plan.unplaced]
-    return Counter([*(each.pod for each in plan.placements), *unplaced, *plan.deferred, *plan.over_budget])
+    return Counter([*(each.pod for each in plan.placements), *unplaced, *plan.undecided_pods()])
 
 
 def is_sound(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy) -> bool:
     """Whether a plan keeps every rule and answers every pod once, members of a gang that are left all alike."""
-    left = frozenset((*plan.deferred, *plan.over_budget))
+    left = frozenset(plan.undecided_pods())
     gangs = {pod.gang for pod in batch.pods if pod.id in left and pod.gang is not None}
     gangs_are_whole = all(pod.id in left for pod in batch.pods if pod.gang in gangs)
     is_valid = verify.check(snapshot, batch.without(left), plan, policy) == ()
@@ -94,8 +94,8 @@ def test_wherever_a_stage_is_stopped_the_plan_is_sound(stage: str, after: int) -
 def test_one_pod_or_gang_is_tried_whatever_the_time_says(stage: str) -> None:
     snapshot, batch = contended()
     plan = solve(snapshot, batch, Policy(), stopping(stage, 0))
-    assert len(plan.deferred) < len(batch.pods)
-    assert plan.deferred
+    assert len(s.later(plan)) < len(batch.pods)
+    assert s.later(plan)
 
 
 @pytest.mark.parametrize("stage", ["preparation", "greedy"])
@@ -105,7 +105,7 @@ def test_a_batch_whose_decisions_are_always_stopped_is_decided_in_the_end(stage:
     while rest.pods:
         plan = solve(snapshot, rest, Policy(), stopping(stage, 0))
         rest, rounds = (
-            Batch(pods=tuple(pod for pod in rest.pods if pod.id in plan.deferred), gangs=batch.gangs),
+            Batch(pods=tuple(pod for pod in rest.pods if pod.id in s.later(plan)), gangs=batch.gangs),
             rounds + 1,
         )
     assert 1 < rounds <= len(batch.pods)
@@ -125,7 +125,7 @@ def test_pods_that_say_little_are_reached_before_those_of_their_priority_that_sa
     pods = [b.pod(f"m{number}", tolerations=many) for number in range(3)] + [b.pod(f"p{number}") for number in range(3)]
     urgent = b.pod("urgent", tolerations=many, priority=1)
     plan = solve(b.snapshot(b.node("n0")), b.batch(urgent, *pods), Policy(), stopping("preparation", 9))
-    assert {each.name for each in plan.deferred} == {"m0", "m1", "m2"}
+    assert {each.name for each in s.later(plan)} == {"m0", "m1", "m2"}
 
 
 def ticking(seconds_per_look: float) -> Budget:
@@ -211,7 +211,7 @@ def test_one_costly_selector_does_not_delay_other_pods() -> None:
     snapshot, batch = with_costly(asking("h", costly()), pods=[b.pod("h", "h")])
     plan = solve(snapshot, batch, Policy(), budget(cost_units=60_000))
     without = solve(snapshot, b.batch(*PLAIN), Policy(), budget())
-    assert [each.name for each in plan.over_budget] == ["h"]
+    assert [each.name for each in s.costly(plan)] == ["h"]
     assert (plan.placements, plan.allocations, plan.unplaced) == (without.placements, without.allocations, ())
 
 
@@ -219,7 +219,7 @@ def test_a_claim_of_many_costly_selectors_does_not_use_up_what_another_claim_nee
     many = asking("h", *(costly() for _ in range(24)))
     snapshot, batch = with_costly(many, pods=[b.pod("h", "h")])
     plan = solve(snapshot, batch, Policy(), budget(cost_units=60_000))
-    assert ([each.name for each in plan.over_budget], len(plan.placements)) == (["h"], 4)
+    assert ([each.name for each in s.costly(plan)], len(plan.placements)) == (["h"], 4)
 
 
 def test_many_costly_claims_of_a_namespace_do_not_use_up_what_another_namespace_needs() -> None:
@@ -227,7 +227,7 @@ def test_many_costly_claims_of_a_namespace_do_not_use_up_what_another_namespace_
     pods = [b.pod(f"h{i}", b.entry(f"h{i}", namespace="other"), namespace="other") for i in range(24)]
     snapshot, batch = with_costly(*claims, pods=pods)
     plan = solve(snapshot, batch, Policy(), budget(cost_units=150_000))
-    assert {each.namespace for each in plan.over_budget} == {"other"}
+    assert {each.namespace for each in s.costly(plan)} == {"other"}
     assert {f"p{number}" for number in range(4)} <= set(s.nodes_of(plan))
 
 
@@ -236,7 +236,7 @@ def test_selectors_that_need_more_than_their_share_take_turns_by_namespace() -> 
     pods = [b.pod(f"h{i}", b.entry(f"h{i}", namespace="another"), namespace="another") for i in range(24)]
     snapshot, batch = with_costly(*claims, asking("long", long()), pods=[*pods, b.pod("long", "long")])
     plan = solve(snapshot, batch, Policy(), budget(cost_units=150_000))
-    assert {each.namespace for each in plan.over_budget} == {"another"}
+    assert {each.namespace for each in s.costly(plan)} == {"another"}
     assert "long" in s.nodes_of(plan)
 
 
@@ -245,7 +245,7 @@ def test_however_many_selectors_there_are_they_end_within_the_allowance() -> Non
     pods = [b.pod(f"h{i}", b.entry(f"h{i}", namespace=f"team-{i % 3}"), namespace=f"team-{i % 3}") for i in range(40)]
     snapshot, batch = with_costly(*claims, pods=pods)
     plan = solve(snapshot, batch, Policy(), budget(cost_units=200_000))
-    assert 0 < len(plan.over_budget) < 40
+    assert 0 < len(s.costly(plan)) < 40
     assert max(each.after for each in plan.report.stopped if each.left) <= 210_000
 
 
@@ -256,7 +256,7 @@ def test_a_costly_pod_is_decided_in_the_end_because_what_was_worked_out_stays() 
     while len(plans) < 40 and not (plans and "h" in s.nodes_of(plans[-1])):
         plans.append(solve(snapshot, batch, Policy(), budget(cost_units=25_000), engine))
     assert len(plans) > 1
-    assert plans[0].over_budget
+    assert s.costly(plans[0])
     assert "h" in s.nodes_of(plans[-1])
 
 
@@ -265,7 +265,7 @@ def test_a_gang_is_costly_as_a_whole() -> None:
     snapshot, batch = with_costly(asking("h", costly()), asking("e", "true"), pods=members)
     batch = Batch(pods=batch.pods, gangs=(b.gang("g", 2),))
     plan = solve(snapshot, batch, Policy(), budget(cost_units=60_000))
-    assert [each.name for each in plan.over_budget] == ["h", "easy"]
+    assert [each.name for each in s.costly(plan)] == ["h", "easy"]
 
 
 def test_a_costly_pod_that_may_not_be_left_is_told_what_is_expensive() -> None:
@@ -289,7 +289,7 @@ def test_combinations_end_within_the_allowance() -> None:
     snapshot, batch = with_costly(combined(), pods=[b.pod("w", "w")])
     limit = budget(cost_units=200_000)
     plan = solve(snapshot, batch, Policy(), limit)
-    assert ([each.name for each in plan.over_budget], len(plan.placements)) == (["w"], 4)
+    assert ([each.name for each in s.costly(plan)], len(plan.placements)) == (["w"], 4)
     assert all(each.after <= 220_000 for each in plan.report.stopped if each.left)
 
 
@@ -305,9 +305,9 @@ def test_a_larger_allowance_is_enough() -> None:
     few = combined(requests=4, alternatives=4, constraints=2)
     snapshot, batch = with_costly(few, pods=[b.pod("w", "w")])
     engine = SolverCache()
-    assert solve(snapshot, batch, Policy(), budget(cost_units=6_000), engine).over_budget
+    assert s.costly(solve(snapshot, batch, Policy(), budget(cost_units=6_000), engine))
     plan = solve(snapshot, batch, Policy(), budget(), engine)
-    assert plan.over_budget == ()
+    assert s.costly(plan) == ()
 
 
 @pytest.mark.parametrize("units", [0, 10, 5_000, 20_000, 60_000, 200_000])
@@ -332,7 +332,7 @@ def test_whatever_was_worked_out_before_others_are_placed_as_if_the_costly_ones_
     engine = SolverCache()
     solve(snapshot, batch, Policy(), budget(cost_units=before), engine)
     plan = solve(snapshot, batch, Policy(), budget(cost_units=units), engine)
-    alone = solve(snapshot, batch.without(frozenset((*plan.over_budget, *plan.deferred))), Policy(), budget())
+    alone = solve(snapshot, batch.without(frozenset(plan.undecided_pods())), Policy(), budget())
     assert (plan.placements, plan.allocations, plan.unplaced) == (alone.placements, alone.allocations, alone.unplaced)
 
 

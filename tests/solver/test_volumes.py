@@ -6,7 +6,6 @@ from msgspec.structs import replace
 from solver import solve
 from solver.domain import (
     Batch,
-    Budget,
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -28,6 +27,7 @@ from solver.verify import check
 from solver.verify import volumes as verified
 from tests.support.builders import batch, node, pod, snapshot
 from tests.support.calls import counted
+from tests.support.solver_problems import PATIENT
 from tests.support.volume_builders import (
     DYNAMIC,
     HOST,
@@ -53,7 +53,7 @@ def cluster(*objects: object, pods: tuple[Pod, ...] = (), names: tuple[str, ...]
 def decide(stand: Snapshot, *pods: Pod) -> Plan:
     """Solve, and check the plan."""
     asked: Batch = batch(*pods)
-    plan = solve(stand, asked, Policy(), Budget())
+    plan = solve(stand, asked, Policy(), PATIENT)
     assert check(stand, asked, plan) == ()
     return plan
 

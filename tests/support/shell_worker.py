@@ -26,6 +26,8 @@ from solver.domain import (
     SearchReport,
     SearchStatus,
     Snapshot,
+    Undecided,
+    UndecidedCause,
     Unplaced,
 )
 
@@ -61,7 +63,9 @@ def misbehave(
     others = batch.without({key for keys in left.values() for key in keys})
     plan = solve_greedily(snapshot, others, policy, budget, cache)
     if budget.may_defer:
-        plan = structs.replace(plan, over_budget=left["costly"], deferred=left["later"])
+        causes = {"costly": UndecidedCause.TOO_COSTLY, "later": UndecidedCause.LATER}
+        undecided = tuple(Undecided(key, cause) for name, cause in causes.items() for key in left[name])
+        plan = structs.replace(plan, undecided=undecided)
         left = {"fail": left["fail"]}
     unplaced = tuple(
         Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=(Reason(code=_CODES[name], message="as the test wants it"),))

@@ -4,7 +4,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from solver import solve
-from solver.domain import Budget, ClaimId, OwnedDevices, Plan, Pod, PodId, Policy, SearchParams, Unplaced
+from solver.domain import (
+    Budget,
+    ClaimId,
+    OwnedDevices,
+    Plan,
+    Pod,
+    PodId,
+    Policy,
+    SearchParams,
+    UndecidedCause,
+    Unplaced,
+)
 from solver.problem.devices.device_properties import Ownership, resolve
 from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.inventory_builder import build_inventory
@@ -55,6 +66,16 @@ def devices_of(decided: Plan, claim_name: str) -> list[tuple[str, str]]:
 def unplaced(decided: Plan, pod_name: str) -> Unplaced:
     (found,) = (each for each in decided.unplaced if each.pod == PodId(b.NAMESPACE, pod_name))
     return found
+
+
+def later(decided: Plan) -> tuple[PodId, ...]:
+    """The pods that are left to the next decision."""
+    return decided.undecided_pods(UndecidedCause.LATER)
+
+
+def costly(decided: Plan) -> tuple[PodId, ...]:
+    """The pods that need a decision with a larger allowance."""
+    return decided.undecided_pods(UndecidedCause.TOO_COSTLY)
 
 
 def codes(decided: Plan, pod_name: str) -> list[str]:

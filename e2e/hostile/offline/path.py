@@ -35,6 +35,7 @@ from solver.domain import (
     Reason,
     ReasonCode,
     Snapshot,
+    UndecidedCause,
     Violation,
 )
 from solver.verify import VerifierCache, check
@@ -114,8 +115,8 @@ class Path:
             order = self._sent(self.cluster.with_gangs(rest))
             snapshot = self.replica.snapshot(order.assumptions)
             plan = solve(snapshot, order.batch, order.policy, _budget(is_aside=not may_defer), self._engine)
-            later = frozenset((*plan.deferred, *plan.over_budget))
-            may_defer = not plan.over_budget
+            later = frozenset(plan.undecided_pods())
+            may_defer = not plan.undecided_pods(UndecidedCause.TOO_COSTLY)
             batch = order.batch.without(later)
             violations = check(snapshot, batch, plan, order.policy, self._verifier_cache)
             answer = msgspec.json.decode(

@@ -9,11 +9,12 @@ from scheduler.cluster import Cluster
 from scheduler.commit.local_taints import FailedDevices
 from scheduler.observe.metrics import Metrics
 from solver import solve
-from solver.domain import BINDING_FAILED_TAINT, SUSPECT_TAINT, Budget, DeviceTaintRule, Policy
+from solver.domain import BINDING_FAILED_TAINT, SUSPECT_TAINT, DeviceTaintRule, Policy
 from solver.verify import check
 from tests.support import builders as b
 from tests.support.cluster_builders import seen, unit
 from tests.support.shell_clock import Ahead
+from tests.support.solver_problems import PATIENT
 
 DEVICE, OTHER = b.device_id("gpu-0", "n1"), b.device_id("gpu-1", "n1")
 
@@ -45,7 +46,7 @@ class Scene:
     def planned(self) -> str:
         """Give the device that the pod gets now, after the checks of solver and shell; empty where it waits."""
         snapshot, batch = self.cluster.snapshot(), b.batch(self.pod)
-        plan = solve(snapshot, batch, Policy(), Budget())
+        plan = solve(snapshot, batch, Policy(), PATIENT)
         assert check(snapshot, batch, plan) == ()
         if not plan.placements:
             return ""

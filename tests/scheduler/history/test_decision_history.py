@@ -6,8 +6,9 @@ from scheduler.history.decision_history import DecisionHistory
 from scheduler.history.records import DecisionRecord, PodRecord, PodResult
 from scheduler.settings import HistorySettings
 from solver import solve_greedily
-from solver.domain import Budget, Claim, ClaimId, Placement, Plan, PodId, Policy, Victim
+from solver.domain import Claim, ClaimId, Placement, Plan, PodId, Policy, Victim
 from tests.support.builders import allocation, batch, claim, gpu_class, gpu_slice, node, pod, result, snapshot
+from tests.support.solver_problems import PATIENT
 
 START = datetime(2026, 11, 23, 12, tzinfo=UTC)
 HELD = claim("old", allocation=allocation(result("gpu", "gpu-1", "n1")))
@@ -30,7 +31,7 @@ def made(settings: HistorySettings = HistorySettings(), *, is_kept: bool = True)
 def plan() -> Plan:
     """A plan that places `p` on a device, and has no room for `large`."""
     world = snapshot(node("n1", cpu=4), gpu_slice("n1", count=1), gpu_class(), claim("c"), claim("d"))
-    return solve_greedily(world, batch(pod("p", "c"), pod("large", "d")), Policy(), Budget())
+    return solve_greedily(world, batch(pod("p", "c"), pod("large", "d")), Policy(), PATIENT)
 
 
 def placement(name: str = "p") -> Placement:

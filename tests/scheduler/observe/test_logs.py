@@ -70,8 +70,8 @@ def test_what_libraries_say_for_themselves_stays_out(stream: io.StringIO) -> Non
 def test_less_severe_lines_are_not_written(stream: io.StringIO) -> None:
     logs.configure(Logging(level=LogLevel.WARNING), stream)
     logs.logger().info(logs.CYCLE)
-    logs.logger().warning(logs.FALLBACK)
-    assert [line["event"] for line in _lines(stream)] == ["fallback"]
+    logs.logger().warning(logs.NO_WORKER)
+    assert [line["event"] for line in _lines(stream)] == ["no_worker"]
 
 
 def test_an_exception_is_one_line(stream: io.StringIO) -> None:

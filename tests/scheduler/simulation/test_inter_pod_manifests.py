@@ -6,8 +6,9 @@ from scheduler.simulation.case_builder import CaseBuilder
 from scheduler.simulation.manifests.documents import Document
 from scheduler.simulation.simulator import SimulationCase
 from solver import solve
-from solver.domain import Budget, HostPort, Policy
+from solver.domain import HostPort, Policy
 from tests.support import manifests as m
+from tests.support.solver_problems import PATIENT
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -19,7 +20,7 @@ def case(*manifests: m.Manifest) -> SimulationCase:
 
 
 def placed(found: SimulationCase) -> dict[str, str]:
-    plan = solve(found.snapshot, found.batch, Policy(), Budget())
+    plan = solve(found.snapshot, found.batch, Policy(), PATIENT)
     return {each.pod.name: each.node for each in plan.placements}
 
 

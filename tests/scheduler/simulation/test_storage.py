@@ -9,8 +9,9 @@ from scheduler.simulation.case_builder import CaseBuilder
 from scheduler.simulation.manifests.documents import Document
 from scheduler.simulation.simulator import SimulationCase
 from solver import solve
-from solver.domain import Budget, PersistentVolume, PersistentVolumeClaim, Plan, Policy, VolumeClaimId
+from solver.domain import PersistentVolume, PersistentVolumeClaim, Plan, Policy, VolumeClaimId
 from tests.support import manifests as m
+from tests.support.solver_problems import PATIENT
 
 Json = dict[str, Any]
 WAITING = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "waiting"}}
@@ -26,7 +27,7 @@ def case(*manifests: Json, live: tuple[Change, ...] = ()) -> SimulationCase:
 
 
 def plan(found: SimulationCase) -> Plan:
-    return solve(found.snapshot, found.batch, Policy(), Budget())
+    return solve(found.snapshot, found.batch, Policy(), PATIENT)
 
 
 def claim(name: str = "data", **spec: Any) -> Json:

@@ -10,7 +10,7 @@ from scheduler.worker.decision_limits import Limits
 from scheduler.worker.fork_server import COMMAND
 from scheduler.worker.frames import Cause, Decided
 from scheduler.worker.supervisor import ChildEndedError, DecisionRequest, SolveFailedError, WorkerLostError
-from solver.domain import Policy
+from solver.domain import Policy, UndecidedCause
 from tests.support.builders import batch, pod
 from tests.support.shell_process import LIMITS, Shell, running
 
@@ -167,7 +167,7 @@ async def test_the_parent_knows_what_a_child_has_learned() -> None:
 
         after = await shell.decide(("q", "d"))
 
-    assert [each.name for each in before.over_budget] == ["p"]
+    assert [each.name for each in before.undecided_pods(UndecidedCause.TOO_COSTLY)] == ["p"]
     assert [each.node for each in after.placements] == ["n1"]
 
 

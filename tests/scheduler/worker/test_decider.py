@@ -18,8 +18,8 @@ from scheduler.worker.decision_limits import Limits
 from scheduler.worker.decision_recorder import DecisionRecorder
 from scheduler.worker.supervisor import ChildEndedError, WorkerSupervisor
 from scheduler.worker.telemetry import SolverTelemetry
-from solver.domain import Batch, Pod, Policy, ReasonCode
-from tests.support.builders import allocation, batch, claim, gpu_class, gpu_slice, member, node, pod, result, snapshot
+from solver.domain import Batch, Pod, Policy, ReasonCode, UndecidedCause
+from tests.support.builders import allocation, batch, claim, gpu_class, gpu_slice, node, pod, result, snapshot
 from tests.support.cluster_builders import seen
 from tests.support.controlplane import wait_until
 from tests.support.shell_clock import VirtualClock
@@ -87,6 +87,10 @@ def names(pods: Batch) -> list[str]:
     return [each.id.name for each in pods.pods]
 
 
+def left(decision: Decision, cause: UndecidedCause) -> list[str]:
+    return names(decision.undecided_for(cause))
+
+
 def saved(folder: Path) -> list[Path]:
     return list(folder.iterdir())
 
@@ -96,7 +100,7 @@ async def test_the_process_decides_while_it_is_there() -> None:
         decision = await at.decide(FITS)
 
     assert [each.node for each in decision.plan.placements] == ["n1"]
-    assert at.series("dovetail_fallback_seconds") == 0
+    assert at.series("dovetail_without_worker_seconds") == 0
 
 
 async def test_warming_up_fills_the_process_and_harms_nothing_where_it_ends_or_is_not_there() -> None:
@@ -113,45 +117,12 @@ async def test_warming_up_fills_the_process_and_harms_nothing_where_it_ends_or_i
         await at.decider.warm_up(batch(FITS), Policy())
 
 
-async def test_while_the_process_starts_only_pods_without_claims_to_allocate_are_decided() -> None:
+async def test_while_there_is_no_process_all_pods_wait_for_it() -> None:
     async with desk(is_running=False) as at:
         decision = await at.decide(FITS, pod("plain"))
 
-    assert [each.pod.name for each in decision.plan.placements] == ["plain"]
-    assert names(decision.without_worker) == ["p"]
-
-
-async def test_a_pod_whose_claim_is_allocated_need_not_wait_for_the_process() -> None:
-    held = claim("c", allocation=allocation(result("gpu", "gpu-0", "n1")))
-    async with desk(is_running=False) as at:
-        at.cluster.apply(seen(held))
-
-        decision = await at.decide(FITS)
-
-    assert [each.node for each in decision.plan.placements] == ["n1"]
-
-
-async def test_the_shell_decides_about_few_pods_together() -> None:
-    async with desk(is_running=False) as at:
-        decision = await at.decide(*(pod(f"p{number}") for number in range(20)))
-
-    assert len(decision.plan.placements) + len(decision.plan.unplaced) == 16
-    assert names(decision.without_worker) == ["p16", "p17", "p18", "p19"]
-
-
-async def test_in_a_large_cluster_all_pods_wait_for_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.worker.decider._MOST_FALLBACK_OBJECTS", 3)
-    async with desk(is_running=False) as at:
-        decision = await at.decide(pod("plain"))
-
-    assert names(decision.without_worker) == ["plain"]
-
-
-async def test_members_of_a_gang_wait_for_the_process_together() -> None:
-    async with desk(is_running=False) as at:
-        decision = await at.decide(member(pod("a"), "g"), member(pod("b"), "g"))
-
-    assert names(decision.without_worker) == ["a", "b"]
+    assert left(decision, UndecidedCause.NO_WORKER) == ["p", "plain"]
+    assert (decision.batch.pods, decision.plan.placements) == ((), ())
 
 
 async def test_how_long_the_process_has_not_decided_is_shown() -> None:
@@ -159,19 +130,19 @@ async def test_how_long_the_process_has_not_decided_is_shown() -> None:
         await at.decide(FITS)
         at.clock.advance(7.0)
 
-        assert at.series("dovetail_fallback_seconds") == 7.0
-        assert "only pods without claims to allocate are scheduled" in at.check.message
+        assert at.series("dovetail_without_worker_seconds") == 7.0
+        assert "no pod is scheduled until there is a worker process" in at.check.message
 
 
 async def test_the_process_is_well_again_when_the_next_one_is_fed() -> None:
     async with desk() as at:
         await at.decide(pod("exit"))
         at.clock.advance(7.0)
-        assert at.series("dovetail_fallback_seconds") == 7.0
+        assert at.series("dovetail_without_worker_seconds") == 7.0
 
         await at.worker.wait_until_ready()
 
-        assert at.series("dovetail_fallback_seconds") == 0
+        assert at.series("dovetail_without_worker_seconds") == 0
         assert at.check.message == ""
 
 
@@ -179,7 +150,7 @@ async def test_pods_with_which_the_process_ended_are_suspects() -> None:
     async with desk() as at:
         decision = await at.decide(pod("exit"), FITS)
 
-    assert names(decision.suspects) == ["exit", "p"]
+    assert left(decision, UndecidedCause.SUSPECT) == ["exit", "p"]
     assert names(decision.batch) == []
 
 
@@ -187,14 +158,14 @@ async def test_pods_on_which_the_solver_raised_are_suspects() -> None:
     async with desk() as at:
         decision = await at.decide(pod("raise"), FITS)
 
-    assert names(decision.suspects) == ["raise", "p"]
+    assert left(decision, UndecidedCause.SUSPECT) == ["raise", "p"]
 
 
 async def test_a_pod_that_had_to_be_left_out_of_a_plan_is_a_suspect() -> None:
     async with desk() as at:
         decision = await at.decide(pod("fail"), FITS)
 
-    assert names(decision.suspects) == ["fail"]
+    assert left(decision, UndecidedCause.SUSPECT) == ["fail"]
     assert [each.pod.name for each in decision.plan.placements] == ["p"]
     assert decision.plan.unplaced == ()
 
@@ -203,7 +174,7 @@ async def test_a_pod_that_fails_alone_has_an_answer_and_is_no_suspect_any_more()
     async with desk() as at:
         decision = await at.decide_isolated((pod("fail"),))
 
-    assert names(decision.suspects) == []
+    assert left(decision, UndecidedCause.SUSPECT) == []
     assert [each.reasons[0].code for each in decision.plan.unplaced] == [ReasonCode.SOLVER_FAILED]
 
 
@@ -211,7 +182,7 @@ async def test_pods_that_are_too_costly_for_a_batch_are_told_from_those_that_com
     async with desk() as at:
         decision = await at.decide(pod("costly"), pod("later"), FITS)
 
-    assert (names(decision.over_budget), names(decision.deferred), names(decision.batch)) == (
+    assert (left(decision, UndecidedCause.TOO_COSTLY), left(decision, UndecidedCause.LATER), names(decision.batch)) == (
         ["costly"],
         ["later"],
         ["p"],
@@ -229,7 +200,7 @@ async def test_suspects_that_are_costly_come_back_as_such() -> None:
     async with desk() as at:
         decision = await at.decide_isolated((pod("costly"), FITS), is_costly=False)
 
-    assert (names(decision.over_budget), names(decision.batch)) == (["costly"], ["p"])
+    assert (left(decision, UndecidedCause.TOO_COSTLY), names(decision.batch)) == (["costly"], ["p"])
 
 
 async def test_the_input_of_a_pod_that_ends_a_decision_alone_is_saved(tmp_path: Path) -> None:

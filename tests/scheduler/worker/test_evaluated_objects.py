@@ -9,9 +9,10 @@ from scheduler.change import Object
 from scheduler.cluster import Cluster
 from scheduler.worker.evaluated_objects import are_selectors_settled
 from solver import solve_greedily
-from solver.domain import AllocationMode, Budget, Node, Policy, Request, SubRequest
+from solver.domain import AllocationMode, Node, Policy, Request, SubRequest
 from tests.support.builders import batch, claim, device_class, gpu_class, gpu_slice, node, pod
 from tests.support.cluster_builders import gone, seen
+from tests.support.solver_problems import PATIENT
 
 POD, HERE, ELSEWHERE = pod("p", "c"), gpu_slice("n1", count=2), gpu_slice("n2", count=2)
 NODE = node("n1", cpu=8)
@@ -33,7 +34,7 @@ def is_settled_after(change: Change, mode: AllocationMode = AllocationMode.EXACT
     cluster = Cluster()
     shows(NODE, gpu_class(), claim("c", asked(mode)), POD, HERE, ELSEWHERE)(cluster)
     before = cluster.snapshot()
-    plan = solve_greedily(before, batch(POD), Policy(), Budget())
+    plan = solve_greedily(before, batch(POD), Policy(), PATIENT)
     assert plan.allocations
     change(cluster)
     return are_selectors_settled(before, cluster.snapshot(), plan)

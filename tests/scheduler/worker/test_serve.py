@@ -14,11 +14,23 @@ from scheduler.cluster.interning import DeviceInterner
 from scheduler.worker import checked_plan, frames, serve
 from scheduler.worker.change_log import without_known_pods
 from scheduler.worker.serve import UNITS_PER_DEVICE
-from solver import SolverCache, solve, solve_greedily
-from solver.domain import Batch, Budget, Plan, Pod, PodId, Policy, ReasonCode, Snapshot, Violation
+from solver import SolverCache, solve
+from solver.domain import (
+    Batch,
+    Budget,
+    Plan,
+    Pod,
+    PodId,
+    Policy,
+    SearchStatus,
+    Snapshot,
+    Undecided,
+    UndecidedCause,
+    Violation,
+)
 from solver.verify import VerifierCache
 from solver.verify import check as honest_check
-from tests.support.builders import batch, claim, gang, gpu_class, gpu_slice, member, node, pod, snapshot
+from tests.support.builders import batch, claim, gpu_class, gpu_slice, node, pod, snapshot
 from tests.support.cluster_builders import seen
 
 GOOD = tuple(pod(f"good-{index}", f"c{index}") for index in range(7))
@@ -45,65 +57,43 @@ def decided(*pods: Pod) -> tuple[Plan | None, tuple[Violation, ...]]:
     return checked_plan.decide(WORLD, batch(*pods), Policy(), Budget(seconds=60.0), solve)
 
 
-def failed(plan: Plan) -> set[str]:
-    return {
-        each.pod.name for each in plan.unplaced if any(why.code is ReasonCode.SOLVER_FAILED for why in each.reasons)
-    }
+def test_a_plan_that_breaks_a_rule_is_replaced_by_the_greedy_one() -> None:
+    def poisonous(world: Snapshot, pods: Batch, policy: Policy, budget: Budget) -> Plan:
+        plan = solve(world, pods, policy, budget)
+        first, *others = plan.placements
+        return structs.replace(plan, placements=(structs.replace(first, pod=POISON.id), *others))
+
+    plan, violations = checked_plan.decide(WORLD, batch(*GOOD), Policy(), Budget(seconds=60.0), poisonous)
+
+    assert "Poison" in {each.rule for each in violations}
+    assert plan is not None
+    assert plan.report.status is SearchStatus.FALLBACK
+    assert {each.pod for each in plan.placements} == {each.id for each in GOOD}
 
 
-def test_a_pod_whose_plan_breaks_a_rule_takes_no_more_than_its_half_with_it() -> None:
+def test_where_the_greedy_plan_breaks_a_rule_too_there_is_none() -> None:
     plan, violations = decided(*GOOD, POISON)
 
     assert [each.rule for each in violations] == ["Poison"]
-    assert plan is not None
-    assert len(plan.placements) == 4
-    assert failed(plan) == {"good-4", "good-5", "good-6", "poison"}
-
-
-@pytest.mark.parametrize("first", range(7), ids=str)
-def test_a_gang_is_never_cut_in_two_when_a_batch_is_halved(first: int) -> None:
-    """Each half would place it by itself, and by what a half sees it is too small; nothing of it may fail alone."""
-    pods = [*GOOD]
-    pods[first:first] = [POISON]
-    members = {pods[index].id for index in (2, 4, 5)}
-    mixed = tuple(member(each, "g") if each.id in members else each for each in pods)
-    plan, _ = checked_plan.decide(WORLD, batch(*mixed, gangs=[gang("g", 3)]), Policy(), Budget(seconds=60.0), solve)
-
-    assert plan is not None
-    assert len({each.pod for each in plan.placements} & members) in {0, 3}
-    assert len(members & {each.pod for each in plan.unplaced if each.reasons[0].code is ReasonCode.SOLVER_FAILED}) in {
-        0,
-        3,
-    }
-    told = {each.pod for each in plan.placements} | {each.pod for each in plan.unplaced}
-    assert told == {each.id for each in pods}
-
-
-def test_a_gang_whose_plan_breaks_a_rule_leaves_the_others_alone() -> None:
-    poisonous = (*(member(each, "g") for each in GOOD[:3]), member(POISON, "g"))
-    plan, _ = checked_plan.decide(
-        WORLD, batch(*poisonous, *GOOD[3:], gangs=[gang("g", 4)]), Policy(), Budget(seconds=60.0), solve
-    )
-    assert plan is not None
-    assert {each.pod for each in plan.placements} == {each.id for each in GOOD[3:]}
-
-
-def test_reservations_and_overdue_pods_stay_so_in_a_half(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Batch] = []
-
-    def greedy(world: Snapshot, pods: Batch, policy: Policy, budget: Budget) -> Plan:
-        seen.append(pods)
-        return solve_greedily(world, pods, policy, budget)
-
-    monkeypatch.setattr("solver.solve_greedily", greedy)
-    whole = Batch(pods=(*GOOD, POISON), overdue=(GOOD[0].id,))
-    checked_plan.decide(WORLD, whole, Policy(), Budget(seconds=60.0), solve)
-    assert [each.overdue for each in seen] == [whole.overdue] * len(seen)
-
-
-def test_alone_it_gets_no_plan() -> None:
-    plan, _ = decided(POISON)
     assert plan is None
+
+
+def test_a_greedy_plan_may_leave_pods_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lying(world: Snapshot, pods: Batch, policy: Policy, budget: Budget) -> Plan:
+        return structs.replace(solve(world, pods, policy, budget), placements=())
+
+    monkeypatch.setattr("solver.solve_greedily", _without_the_last)
+    plan, violations = checked_plan.decide(WORLD, batch(*GOOD), Policy(), Budget(seconds=60.0), lying)
+
+    assert violations
+    assert plan is not None
+    assert plan.undecided_pods() == (GOOD[-1].id,)
+
+
+def _without_the_last(world: Snapshot, pods: Batch, policy: Policy, budget: Budget) -> Plan:
+    later = pods.pods[-1].id
+    plan = solve(world, pods.without({later}), policy, budget)
+    return structs.replace(plan, undecided=(Undecided(later, UndecidedCause.LATER),))
 
 
 def test_a_change_that_raises_ends_no_process_and_the_next_ones_are_applied(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +130,7 @@ def test_a_pod_that_is_named_and_not_there_any_more_comes_back_for_later() -> No
     (plan,) = answers(changes, ours, theirs, pod("r"), known=known)
     assert plan is not None
     assert [each.pod.name for each in plan.placements] == ["p"]
-    assert [each.name for each in plan.deferred] == ["q", "r"]
+    assert [each.name for each in plan.undecided_pods(UndecidedCause.LATER)] == ["q", "r"]
 
 
 def answered(changes: list[msgspec.Raw], *pods: Pod) -> Plan | None:
@@ -202,15 +192,11 @@ def test_batches_of_a_new_process_may_spend_more_the_more_devices_there_are() ->
 
 
 def test_a_plan_that_leaves_hard_pods_for_later_breaks_no_rule() -> None:
-    def leaving(world: Snapshot, pods: Batch, policy: Policy, budget: Budget) -> Plan:
-        later = (pods.pods[-1].id,)
-        return structs.replace(solve(world, pods.without(later), policy, budget), deferred=later)
-
-    plan, violations = checked_plan.decide(WORLD, batch(*GOOD), Policy(), Budget(seconds=60.0), leaving)
+    plan, violations = checked_plan.decide(WORLD, batch(*GOOD), Policy(), Budget(seconds=60.0), _without_the_last)
 
     assert violations == ()
     assert plan is not None
-    assert ([each.pod.name for each in plan.placements], plan.deferred) == (
+    assert ([each.pod.name for each in plan.placements], plan.undecided_pods(UndecidedCause.LATER)) == (
         [each.id.name for each in GOOD[:-1]],
         (GOOD[-1].id,),
     )

@@ -4,8 +4,9 @@ import pytest
 
 from scheduler.worker.evaluated_objects import without_selectors
 from solver import solve_greedily, verify
-from solver.domain import AllocationMode, Budget, Plan, Policy, Request, Snapshot, SubRequest
+from solver.domain import AllocationMode, Plan, Policy, Request, Snapshot, SubRequest
 from tests.support.builders import allocation, batch, claim, gpu_class, gpu_slice, node, pod, result, snapshot
+from tests.support.solver_problems import PATIENT
 
 POD = pod("p", "c")
 
@@ -21,7 +22,7 @@ def of(**fields: object) -> Request:
 
 
 def planned(seen: Snapshot) -> Plan:
-    plan = solve_greedily(seen, batch(POD), Policy(), Budget())
+    plan = solve_greedily(seen, batch(POD), Policy(), PATIENT)
     assert plan.placements
     return plan
 

@@ -3,9 +3,10 @@
 import pytest
 
 from solver import solve
-from solver.domain import Batch, Budget, LabelSelectorOperator, Pod, Policy, Snapshot
+from solver.domain import Batch, LabelSelectorOperator, Pod, Policy, Snapshot
 from tests.support import builders as b
 from tests.support.neighbour_builders import HOST, ZONE, neighbour, requirement, term, zoned
+from tests.support.solver_problems import PATIENT
 
 NODES = (zoned("n1", "a"), zoned("n2", "b"))
 
@@ -14,7 +15,7 @@ NO_POD = "no pod that it selects runs in namespace"
 
 def hints(snapshot: Snapshot, *pods: Pod) -> dict[str, list[str]]:
     """What is said beside kube-scheduler's words."""
-    plan = solve(snapshot, Batch(pods=pods), Policy(), Budget())
+    plan = solve(snapshot, Batch(pods=pods), Policy(), PATIENT)
     return {
         each.pod.name: [reason.message for reason in each.reasons if not reason.node_count] for each in plan.unplaced
     }

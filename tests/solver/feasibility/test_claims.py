@@ -5,7 +5,6 @@ from msgspec.structs import replace
 
 from solver import missing_claims, solve_greedily
 from solver.domain import (
-    Budget,
     Claim,
     Constraint,
     ConstraintKind,
@@ -22,6 +21,7 @@ from solver.domain import (
 )
 from solver.feasibility import claims
 from tests.support import builders as b
+from tests.support.solver_problems import PATIENT
 
 GROUP = ConsumerReference(api_group="scheduling.k8s.io", resource="podgroups", name="g", uid="uid-g")
 BAD = "device.attributes['x'].y =="
@@ -261,7 +261,7 @@ def test_what_is_said_of_a_pod_whose_claims_are_late_is_all_that_there_is_to_say
 
     assert late
     assert late == objections(pod)
-    plan = solve_greedily(b.snapshot(b.node("n1"), b.gpu_class()), b.batch(pod), Policy(), Budget())
+    plan = solve_greedily(b.snapshot(b.node("n1"), b.gpu_class()), b.batch(pod), Policy(), PATIENT)
     assert plan.unplaced[0].reasons == late
 
 

@@ -26,7 +26,7 @@ def problem() -> Problem:
 
 
 def placed_at_most(made: Problem) -> int | None:
-    return bound.bounds(made, (0,), Budget()).levels[0]
+    return bound.bounds(made, (0,), s.PATIENT).levels[0]
 
 
 def test_nodes_that_other_classes_may_use_are_told_apart() -> None:

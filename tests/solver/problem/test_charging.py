@@ -63,9 +63,9 @@ def test_what_one_namespace_demands_leaves_the_others_their_turn(make: Callable[
     snapshot, pods = crowded(make)
     plan = decided(snapshot, pods, 5_000)
     assert "p" in s.nodes_of(plan)
-    assert 1 < len(plan.deferred) < COUNT
-    assert {each.namespace for each in plan.deferred} == {"other"}
-    assert plan.over_budget == ()
+    assert 1 < len(s.later(plan)) < COUNT
+    assert {each.namespace for each in s.later(plan)} == {"other"}
+    assert s.costly(plan) == ()
 
 
 @pytest.mark.parametrize("make", [by_toleration, by_capacity, by_attribute])
@@ -74,7 +74,7 @@ def test_later_decisions_reach_the_pods_that_are_left_because_what_was_worked_ou
 ) -> None:
     snapshot, pods = crowded(make)
     engine, plans = SolverCache(), list[Plan]()
-    while len(plans) < 20 and (not plans or plans[-1].deferred):
+    while len(plans) < 20 and (not plans or s.later(plans[-1])):
         plans.append(decided(snapshot, pods, 5_000, engine))
     assert 1 < len(plans) < 20
     assert "p" in s.nodes_of(plans[-1])
@@ -85,7 +85,7 @@ def test_a_claim_that_demands_more_than_a_decision_may_spend_is_costly() -> None
     rows = (b.request(f"r{i}", tolerations=(b.toleration(f"own-{i}"),)) for i in range(10))
     snapshot = replace(snapshot, claims=(*snapshot.claims, b.claim("many", *rows)))
     plan = decided(snapshot, [b.pod("many", "many"), pods[-1]], 3_000)
-    assert [each.name for each in plan.over_budget] == ["many"]
+    assert [each.name for each in s.costly(plan)] == ["many"]
     assert "p" in s.nodes_of(plan)
 
 
@@ -99,7 +99,7 @@ def test_a_pod_that_demands_nearly_all_comes_after_those_that_demand_little() ->
     engine = SolverCache()
     decided(snapshot, plain[-1:], 1_000_000, engine)  # what the class selects is known
     plan = decided(snapshot, pods, 40 * 8 * NODES, engine)
-    assert [each.name for each in (*plan.deferred, *plan.over_budget)] == ["large"]
+    assert [each.name for each in plan.undecided_pods()] == ["large"]
     assert "small" in {each.pod.name for each in plan.placements} | {each.pod.name for each in plan.unplaced}
 
 
@@ -107,7 +107,7 @@ def test_pods_with_very_many_terms_are_costly() -> None:
     terms = tuple(nb.term("zone", app=f"x{number}") for number in range(3000))
     snapshot, pods = crowded(by_toleration)
     plan = decided(snapshot, [nb.neighbour("terms", anti_affinity=terms), pods[-1]], 25_000)
-    assert [each.name for each in plan.over_budget] == ["terms"]
+    assert [each.name for each in s.costly(plan)] == ["terms"]
     assert "p" in s.nodes_of(plan)
 
 
@@ -122,9 +122,9 @@ def test_terms_of_node_affinity_are_paid_by_their_namespace() -> None:
     pods = [by_terms(number) for number in range(10)]
     plan = decided(b.snapshot(b.node("n0")), [*pods, b.pod("p")], 10_000)
     assert "p" in s.nodes_of(plan)
-    assert 1 < len(plan.deferred) < len(pods)
-    assert plan.over_budget == ()
-    assert [each.name for each in decided(b.snapshot(b.node("n0")), [pods[0], b.pod("p")], 2_000).over_budget] == ["h0"]
+    assert 1 < len(s.later(plan)) < len(pods)
+    assert s.costly(plan) == ()
+    assert [each.name for each in s.costly(decided(b.snapshot(b.node("n0")), [pods[0], b.pod("p")], 2_000))] == ["h0"]
 
 
 def test_selectors_of_volume_claims_are_paid_by_their_namespace() -> None:
@@ -136,8 +136,8 @@ def test_selectors_of_volume_claims_are_paid_by_their_namespace() -> None:
     snapshot = v.with_storage(b.snapshot(b.node("n0")), v.storage_class(), *made)
     plan = decided(snapshot, [*pods, b.pod("p")], 10_000)
     assert "p" in s.nodes_of(plan)
-    assert 1 < len(plan.deferred) < len(pods)
-    assert {each.namespace for each in plan.deferred} == {"other"}
+    assert 1 < len(s.later(plan)) < len(pods)
+    assert {each.namespace for each in s.later(plan)} == {"other"}
 
 
 def by_volumes(number: int, count: int) -> tuple[Pod, list[PersistentVolumeClaim]]:

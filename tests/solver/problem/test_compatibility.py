@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from solver import solve
-from solver.domain import Budget, Claim, Device, Policy, ResourceSlice
+from solver.domain import Claim, Device, Policy, ResourceSlice
 from solver.feasibility import pools
 from solver.problem.devices.compatibility import exclusions_of
 from tests.support import builders as b
@@ -86,7 +86,7 @@ def test_groups_are_those_published_now_whatever_was_drawn_at_the_allocation() -
     devices = card(partition("one", "a"), partition("free", "b"))
     held = b.held("h", b.result("r", "one", "n1"))
     cluster = b.snapshot(N1, devices, GPU, asking("c", "free"), held, draws={b.device_id("one", "n1"): {}})
-    assert solve(cluster, b.batch(b.pod("p", "c")), Policy(), Budget()).placements == ()
+    assert solve(cluster, b.batch(b.pod("p", "c")), Policy(), s.PATIENT).placements == ()
 
 
 def test_of_a_counter_set_that_costs_too_much_one_device_may_be_in_use() -> None:

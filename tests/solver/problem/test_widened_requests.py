@@ -46,7 +46,7 @@ def test_pods_beyond_the_most_classes_are_left_for_later(monkeypatch: pytest.Mon
 
     plan = solve(snapshot, batch, Policy(), LEAVING)
     assert set(s.nodes_of(plan)) == {"p4", "p0"}
-    assert [each.name for each in plan.deferred] == ["p1", "p2", "p3"]
+    assert [each.name for each in s.later(plan)] == ["p1", "p2", "p3"]
 
     plan = solve(snapshot, batch, Policy(), s.PATIENT)
     assert verify.check(snapshot, batch, plan, Policy()) == ()
@@ -68,4 +68,4 @@ def test_a_gang_is_left_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
     plan = solve(snapshot, batch, Policy(), LEAVING)
     assert set(s.nodes_of(plan)) == {"p0"}
-    assert [each.name for each in plan.deferred] == ["p1", "p2", "p3"]
+    assert [each.name for each in s.later(plan)] == ["p1", "p2", "p3"]

@@ -10,6 +10,7 @@ from msgspec import structs
 from solver import solve, verify
 from solver.domain import Batch, Budget, Plan, Policy, SearchParams, Snapshot
 from tests.support import builders as b
+from tests.support import solver_problems as s
 
 ZONES = ("a", "b", "c")
 PROMPT = Budget(seconds=86_400.0, deterministic_seconds=1.0, may_defer=True)
@@ -39,12 +40,12 @@ def case(pods: Sequence[tuple[str, int, int]], *, gang: Sequence[int] = ()) -> t
 
 def decided(snapshot: Snapshot, batch: Batch, budget: Budget = PROMPT) -> Plan:
     plan = solve(snapshot, batch, Policy(), budget)
-    assert verify.check(snapshot, batch.without(frozenset(plan.deferred)), plan, Policy()) == ()
+    assert verify.check(snapshot, batch.without(frozenset(s.later(plan))), plan, Policy()) == ()
     return plan
 
 
 def left(plan: Plan) -> list[str]:
-    return [pod.name for pod in plan.deferred]
+    return [pod.name for pod in s.later(plan)]
 
 
 def test_hard_pods_are_left_and_the_easy_ones_are_placed() -> None:
@@ -56,7 +57,7 @@ def test_hard_pods_are_left_and_the_easy_ones_are_placed() -> None:
 
 def test_what_was_left_is_decided_next() -> None:
     snapshot, batch = case((*HARD, *EASY))
-    rest = batch.without({pod.id for pod in batch.pods} - set(decided(snapshot, batch).deferred))
+    rest = batch.without({pod.id for pod in batch.pods} - set(s.later(decided(snapshot, batch))))
     plan = decided(snapshot, rest)
     assert left(plan) == []
     assert (len(plan.placements), len(plan.unplaced)) == (2, 2)
@@ -99,5 +100,5 @@ def test_decided_one_after_the_other_as_many_are_placed_as_at_once(pods: list[tu
     while rest.pods:
         plan = decided(snapshot, rest)
         placed += len(plan.placements)
-        rest = rest.without({pod.id for pod in rest.pods} - set(plan.deferred))
+        rest = rest.without({pod.id for pod in rest.pods} - set(s.later(plan)))
     assert placed == len(whole.placements)

@@ -14,7 +14,6 @@ from solver import solve_greedily, verify
 from solver.domain import (
     SPREAD,
     Batch,
-    Budget,
     Plan,
     Pod,
     PodId,
@@ -23,12 +22,14 @@ from solver.domain import (
     ReasonCode,
     SearchReport,
     SearchStatus,
+    UndecidedCause,
     Unplaced,
 )
 from tests.scheduler.test_cycle import Deciding, Hall, running, settle
 from tests.support.builders import claim, member, pod
 from tests.support.cluster_builders import gone, seen
 from tests.support.shell_clock import Ahead
+from tests.support.solver_problems import PATIENT
 
 NOTHING = Plan(report=SearchReport(status=SearchStatus.FALLBACK))
 TOO_COSTLY = Reason(
@@ -59,7 +60,8 @@ class Slow(Deciding):
         self.batches.append(batch)
         await self.may_solve.wait()
         if any(each.id.name.startswith("kill") for each in batch.pods):
-            return Decision(batch=Batch(pods=()), plan=NOTHING, seconds=3.0, suspects=batch)
+            suspects = {each.id: UndecidedCause.SUSPECT for each in batch.pods}
+            return Decision(asked=batch, plan=NOTHING, seconds=3.0, undecided=suspects)
         costly = {each.id for each in batch.pods if each.id.name.startswith("costly")}
         return self.decided(batch, costly, policy)
 
@@ -75,7 +77,7 @@ class Slow(Deciding):
                 raise error
         if any("hopeless" in each.id.name for each in batch.pods):
             unplaced = tuple(Unplaced(pod=each.id, pod_uid=each.uid, reasons=(TOO_COSTLY,)) for each in batch.pods)
-            return Decision(batch=batch, plan=Plan(unplaced=unplaced, report=NOTHING.report), seconds=20.0)
+            return Decision(asked=batch, plan=Plan(unplaced=unplaced, report=NOTHING.report), seconds=20.0)
         costly = set() if is_costly else {each.id for each in batch.pods if each.id.name.startswith("costly")}
         return self.decided(batch, costly, policy)
 
@@ -84,14 +86,9 @@ class Slow(Deciding):
 
     def decided(self, batch: Batch, costly: set[PodId], policy: Policy) -> Decision:
         now = batch.without(costly)
-        plan = solve_greedily(self.cluster.snapshot(), now, policy, Budget())
-        return Decision(
-            batch=now,
-            plan=plan,
-            seconds=0.1,
-            cost_seconds=0.1,
-            over_budget=batch.without({each.id for each in now.pods}),
-        )
+        plan = solve_greedily(self.cluster.snapshot(), now, policy, PATIENT)
+        undecided = dict.fromkeys(costly, UndecidedCause.TOO_COSTLY)
+        return Decision(asked=batch, plan=plan, seconds=0.1, undecided=undecided, cost_seconds=0.1)
 
 
 def _seconds(each: Pod) -> float:
@@ -111,7 +108,7 @@ class Stage:
         self.hall = Hall(max_pods, clock=asyncio.get_running_loop().time)
         self.deciding = Slow(self.hall, self.ahead)
         self.hall.deciding = self.deciding
-        self.hall.parts.costly_loop._decider = self.deciding  # type: ignore[misc, assignment]  # noqa: SLF001 - the door that is a test's
+        self.hall.parts.isolated_lane._decider = self.deciding  # type: ignore[misc, assignment]  # noqa: SLF001 - the door that is a test's
         object.__setattr__(self.hall.parts, "decider", self.deciding)
 
     def arrive(self, name: str, *claims: str, namespace: str = "default", **fields: Any) -> Pod:

@@ -1,9 +1,10 @@
 """
-The second loop: costly decisions, for which no batch waits.
+The isolated lane: one decision at a time in a child of the worker process, for which no batch waits.
 
     divert   remove pods of a batch whose last decision exceeded a limit, or whose namespace has used up its share
-    take_in  add pods that a batch found too costly, and those that were decided when the worker process ended
-    run      make one decision at a time, in a child of the worker process; what exceeds a limit backs off for minutes
+    take_in  add pods that a decision left undecided: too costly for a batch, or suspects, which are halved until the
+             one with which the worker ends, or a plan breaks a rule, is alone
+    run      decide; what exceeds a limit backs off for minutes
 
 The scheduling cycle carries the plans out as its own. This module knows what a decision cost, not what it decides.
 """
@@ -23,17 +24,17 @@ from scheduler.observe.tracebacks import traceback_text
 from scheduler.queue import (
     Backoff,
     CostlyBackoff,
-    CostlyJob,
-    CostlyQueue,
     DecisionCostKey,
     DecisionTimeQuota,
+    IsolatedJob,
+    IsolatedQueue,
     SchedulingQueue,
     cost_key,
 )
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.frames import Cause
 from scheduler.worker.supervisor import ChildEndedError, SolveFailedError, WorkerError
-from solver.domain import SPREAD, Batch, Pod, Policy, Reason, ReasonCode
+from solver.domain import SPREAD, Batch, Pod, Policy, Reason, ReasonCode, UndecidedCause
 
 _log: Final = logs.logger()
 
@@ -67,7 +68,7 @@ class PlanExecutor(Protocol):
         ...
 
 
-class CostlyLoop:
+class IsolatedLane:
     """Which pods are decided by themselves, when, and what came of it. Times are seconds of `clock`."""
 
     def __init__(
@@ -90,7 +91,7 @@ class CostlyLoop:
         self._clock: Final = clock
         self._quota: Final = DecisionTimeQuota(share)
         self._backoff: Final = CostlyBackoff(_BACKOFF)
-        self._queue: Final = CostlyQueue(self._quota, self._cost_key)
+        self._queue: Final = IsolatedQueue(self._quota, self._cost_key)
         self._process_ends: Final[dict[frozenset[str], int]] = {}
         self._overtaken: Final[dict[DecisionCostKey, None]] = {}
         """Cost keys whose last plan was not valid any more when it came."""
@@ -116,14 +117,16 @@ class CostlyLoop:
         return batch.without({pod.id for pod in pods})
 
     def take_in(self, decision: Decision) -> None:
-        """Add the pods that the decision of a batch left for this loop; their namespaces pay for what it cost."""
-        now, costly = self._clock(), decision.over_budget.pods
+        """Add the pods that the decision of a batch left for this lane; their namespaces pay for what it cost."""
+        now, costly = self._clock(), decision.undecided_for(UndecidedCause.TOO_COSTLY).pods
         namespaces = {pod.id.namespace for pod in costly}
         for namespace in namespaces:
             self._quota.spend(namespace, decision.cost_seconds / len(namespaces), now)
-        self._add(costly, now)
-        if decision.suspects.pods:
-            self._queue.suspect(decision.suspects.pods)
+        self._add_undecided(decision, now)
+
+    def _add_undecided(self, decision: Decision, now: float) -> None:
+        self._add(decision.undecided_for(UndecidedCause.TOO_COSTLY).pods, now)
+        self._queue.suspect(decision.undecided_for(UndecidedCause.SUSPECT).pods)
         self._changed.set()
 
     def forget(self, pod_uid: str) -> None:
@@ -149,8 +152,8 @@ class CostlyLoop:
     async def run(self, carrier: PlanExecutor) -> None:
         """Make costly decisions for ever."""
         while True:
-            await self._decider.wait_until_ready()
             job = await self._next()
+            await self._decider.wait_until_ready()
             started = self._clock()
             outcome = "failed"
             try:
@@ -165,7 +168,7 @@ class CostlyLoop:
                 self._metrics.isolated_decisions.labels(outcome).inc()
                 self._metrics.isolated_seconds.inc(seconds)
 
-    async def _next(self) -> CostlyJob:
+    async def _next(self) -> IsolatedJob:
         while True:
             self._changed.clear()
             now = self._clock()
@@ -177,7 +180,7 @@ class CostlyLoop:
                 async with asyncio.timeout(None if due is None else max(0.0, due - now)):
                     await self._changed.wait()
 
-    async def _decide(self, job: CostlyJob, carrier: PlanExecutor) -> str:
+    async def _decide(self, job: IsolatedJob, carrier: PlanExecutor) -> str:
         """Decide one job; return how it ended, as the label of the series."""
         pods = self._present(job.pods)
         if not pods:
@@ -203,7 +206,8 @@ class CostlyLoop:
                 decision, held = await carrier.decide_with(part, ask)
                 self._note_overtaken(keys, held=held)
                 decided |= {pod.uid for pod in part.pods}
-                self._scheduling_queue.give_back(decision.deferred.pods, self._clock())
+                later = decision.undecided_for(UndecidedCause.LATER)
+                self._scheduling_queue.give_back(later.pods, self._clock())
         except (ChildEndedError, SolveFailedError) as error:
             return self._ended(job, [pod for pod in pods if pod.uid not in decided], error, carrier)
         except WorkerError as error:
@@ -212,13 +216,11 @@ class CostlyLoop:
         self._scheduling_queue.give_back(job.rest, self._clock())
         return "parked" if job.key is not None and self._backoff.has_failed(job.key) else "decided"
 
-    def _note(self, job: CostlyJob, decision: Decision) -> None:
+    def _note(self, job: IsolatedJob, decision: Decision) -> None:
         """Note before a decision is carried out whether it kept the limits, so that batches may have its pods again."""
         now = self._clock()
         if job.key is None:
-            self._add(decision.over_budget.pods, now)
-            if decision.suspects.pods:
-                self._queue.suspect(decision.suspects.pods)
+            self._add_undecided(decision, now)
             return
         failed = [each for each in decision.plan.unplaced if any(reason.code in _COSTLY for reason in each.reasons)]
         if failed:
@@ -234,7 +236,7 @@ class CostlyLoop:
         while len(self._overtaken) > _MOST_OVERTAKEN:
             del self._overtaken[next(iter(self._overtaken))]
 
-    def _ended(self, job: CostlyJob, pods: Sequence[Pod], error: WorkerError, carrier: PlanExecutor) -> str:
+    def _ended(self, job: IsolatedJob, pods: Sequence[Pod], error: WorkerError, carrier: PlanExecutor) -> str:
         """Halve suspects whose decision was ended; have a cost key back off that was alone in it."""
         if job.key is None:
             self._queue.suspect(pods)
@@ -243,13 +245,13 @@ class CostlyLoop:
         self._back_off(job, [*pods, *job.rest], _WHY[cause], carrier)
         return "parked"
 
-    def _back_off(self, job: CostlyJob, pods: Iterable[Pod], why: Reason, carrier: PlanExecutor) -> None:
+    def _back_off(self, job: IsolatedJob, pods: Iterable[Pod], why: Reason, carrier: PlanExecutor) -> None:
         """Have the cost keys of a job back off, and put its pods back."""
         for key in {self._cost_key(pod) for pod in job.pods}:
             self._backoff.failed(key, (why,), self._clock())
         carrier.give_up(self._present(pods), (why,))
 
-    def _process_ended(self, job: CostlyJob, pods: Sequence[Pod], error: WorkerError, carrier: PlanExecutor) -> str:
+    def _process_ended(self, job: IsolatedJob, pods: Sequence[Pod], error: WorkerError, carrier: PlanExecutor) -> str:
         """Decide again where the whole process ended, most likely by a batch; not for ever."""
         key = frozenset(pod.uid for pod in job.pods)
         self._process_ends[key] = self._process_ends.get(key, 0) + 1

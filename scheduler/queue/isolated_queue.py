@@ -109,7 +109,7 @@ _Unit = tuple[str, DecisionCostKey | GangId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CostlyJob:
+class IsolatedJob:
     """
     One decision: its pods, all of one schedulerName, and the others of their cost key, which it answers for too.
 
@@ -126,7 +126,7 @@ class CostlyJob:
         return self.pods[0].id.namespace
 
 
-class CostlyQueue:
+class IsolatedQueue:
     """The pods that wait, by namespace. Times are seconds of the caller's monotonic clock; pods are known by uid."""
 
     def __init__(self, quota: DecisionTimeQuota, key_of: Callable[[Pod], DecisionCostKey]) -> None:
@@ -174,7 +174,7 @@ class CostlyQueue:
             return now
         return min((self._quota.free_at(namespace, now) for namespace in self._costly), default=None)
 
-    def take(self, now: float) -> CostlyJob | None:
+    def take(self, now: float) -> IsolatedJob | None:
         """Take the next job; None where no namespace that has one may begin it now."""
         self._sweep()
         if self._suspects:
@@ -189,11 +189,11 @@ class CostlyQueue:
         if not groups:
             del self._costly[namespace]
         most = len(pods) if pods[0].gang is not None else _MOST_TOGETHER
-        return CostlyJob(pods=pods[:most], rest=pods[most:], key=self._key_of(pods[0]))
+        return IsolatedJob(pods=pods[:most], rest=pods[most:], key=self._key_of(pods[0]))
 
-    def _single(self, pods: tuple[Pod, ...]) -> CostlyJob:
+    def _single(self, pods: tuple[Pod, ...]) -> IsolatedJob:
         keys = {self._unit(pod) for pod in pods}
-        return CostlyJob(pods=pods, key=self._key_of(pods[0]) if len(keys) == 1 else None)
+        return IsolatedJob(pods=pods, key=self._key_of(pods[0]) if len(keys) == 1 else None)
 
     def _unit(self, pod: Pod) -> _Unit:
         return (pod.scheduler_name, pod.gang or self._key_of(pod))

@@ -1,11 +1,11 @@
-"""Cost keys, the backoff of costly ones, and the share of time of each namespace."""
+"""Cost keys, the backoff of costly ones, the share of time of each namespace, and suspects in halves."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scheduler.queue import Backoff, CostlyBackoff, DecisionCostKey, DecisionTimeQuota, cost_key
+from scheduler.queue import Backoff, CostlyBackoff, DecisionCostKey, DecisionTimeQuota, IsolatedQueue, cost_key
 from solver.domain import Claim, ClaimId, Pod, PodClaim, Reason, ReasonCode
 from tests.support.builders import allocation, claim, member, pod, request, result
 
@@ -185,3 +185,32 @@ def test_of_how_many_namespaces_is_known_when_they_were_served_is_bounded() -> N
         quota.spend(f"n{number}", 1.0, float(number))
     assert quota.last_used("n0") == float("-inf")
     assert quota.last_used("n4999") == 4999.0
+
+
+# Suspects
+
+
+@given(st.lists(st.sampled_from(["g", "h", ""]), min_size=1, max_size=12), st.data())
+def test_suspects_are_halved_until_the_guilty_one_or_its_gang_is_alone(gangs: list[str], data: st.DataObject) -> None:
+    """Gangs stay whole, no pod is lost, and all others are in a job without the guilty one."""
+    pods = [
+        member(pod(f"p{number}", cpu=number + 1), gang) if gang else pod(f"p{number}", cpu=number + 1)
+        for number, gang in enumerate(gangs)
+    ]
+    guilty = data.draw(st.sampled_from(pods))
+    queue = IsolatedQueue(DecisionTimeQuota(0.1), lambda each: cost_key(each, dict[ClaimId, Claim]().get))
+    queue.suspect(pods)
+    acquitted, alone = list[Pod](), list[Pod]()
+    while len(queue):
+        job = queue.take(0.0)
+        assert job is not None
+        assert all({each for each in pods if each.gang == one.gang} <= {*job.pods} for one in job.pods if one.gang)
+        if guilty not in job.pods:
+            acquitted += job.pods
+        elif job.key is None:
+            queue.suspect(job.pods)
+        else:
+            alone = list(job.pods)
+
+    assert alone == [each for each in pods if each == guilty or (guilty.gang and each.gang == guilty.gang)]
+    assert sorted(each.id.name for each in (*acquitted, *alone)) == sorted(each.id.name for each in pods)

@@ -35,7 +35,7 @@ class FormedBatches(NamedTuple):
 
 
 class BatchFormation:
-    """Forms batches from the queue. `put_back` takes pods that cannot be decided, `release` reports freed nodes."""
+    """Forms batches from the queue. `put_back` takes pods that cannot be decided."""
 
     def __init__(
         self,
@@ -43,13 +43,11 @@ class BatchFormation:
         policies: Mapping[str, Policy],
         clock: Callable[[], float],
         put_back: PutBackAll,
-        release: Callable[[], None],
     ) -> None:
         self._parts: Final = parts
         self._policies: Final = dict(policies)
         self._clock: Final = clock
         self._put_back: Final = put_back
-        self._release: Final = release
 
     def form(self, max_pods: int) -> Iterator[FormedBatches]:
         """Take pods from the queue and form batches of them, each when the one before it was decided."""
@@ -93,7 +91,7 @@ class BatchFormation:
         parts, profile = self._parts, batch.pods[0].scheduler_name
         batch = self._with_gangs(batch)
         batch = parts.starvation.marked(batch, self._clock())
-        batch = parts.prebind.preemption_backoff.apply(batch)
+        batch = parts.preemption_backoff.apply(batch)
         return batch, parts.evictions.allowed(profile, self._policies[profile])
 
     def _without_missing_claims(self, batch: Batch) -> Batch:
@@ -104,7 +102,7 @@ class BatchFormation:
                 late.add(pod.id)
                 self._put_back((pod,), reasons)
                 if self._parts.starvation.release(pod.uid):
-                    self._release()
+                    self._parts.waker.reservation_released()
         return batch.without(late)
 
     def _has_claim(self, claim: ClaimId) -> bool:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, assert_never
 import msgspec
 
 from scheduler.backoff import doubled, jittered
-from scheduler.cluster import Transition, Unit
+from scheduler.cluster import Unit
 from scheduler.cluster.unit import Aborted, Bound, LostRace, Outcome, PartlyBound, Refused, Undone
 from scheduler.components import Components
 from scheduler.history.records import device_names
@@ -40,19 +40,17 @@ class DecisionStart(NamedTuple):
 
 
 class BindingCycle:
-    """Commits units. `wake` gets what that changed, `put_back` the pods that were not bound."""
+    """Commits units. `put_back` gets the pods that were not bound."""
 
     def __init__(
         self,
         parts: Components,
-        wake: Callable[[Sequence[Transition]], None],
         put_back: PutBack,
         *,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
         self._parts: Final = parts
-        self._wake: Final = wake
         self._put_back: Final = put_back
         self._clock: Final = clock
         self._sleep: Final = sleep
@@ -168,7 +166,7 @@ class BindingCycle:
                 await self._parts.commit.until_shown(unit, special)
         finally:
             for each in special:
-                self._wake(self._parts.cluster.settled(each))
+                self._parts.waker.wake(self._parts.cluster.settled(each))
 
     def give_up(
         self,
@@ -180,7 +178,7 @@ class BindingCycle:
         uncertain: Collection[ClaimId] = (),
     ) -> None:
         """Forget what was assumed of a unit, except allocations of `uncertain` claims, and put its pods back."""
-        self._wake(self._parts.cluster.forget(unit, uncertain))
+        self._parts.waker.wake(self._parts.cluster.forget(unit, uncertain))
         for placement in unit.placements:
             self._parts.history.not_bound(attempt.decision, placement, self._parts.status.shown(reasons))
             self._put_back(pods[placement.pod], reasons, attempt.started)

@@ -1,31 +1,41 @@
-"""The components of a scheduler that stands by and leads, made from the settings and connected with each other."""
+"""The components of a scheduler that stands by and leads, made from the settings: each after what it needs."""
 
+import asyncio
 import socket
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from scheduler.change import Kind
 from scheduler.cluster import Cluster
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
-from scheduler.commit.local_taints import FailedDevices
-from scheduler.commit.prebind import PreBind
+from scheduler.commit.local_taints import FailedDevices, LocalTaints
+from scheduler.commit.prebind import PreBind, PreemptionBackoff
 from scheduler.commit.speculative_finalizers import SpeculativeFinalizers
 from scheduler.commit.stale_allocations import StaleAllocations
-from scheduler.features import MissingFeature
 from scheduler.history.decision_history import DecisionHistory
 from scheduler.isolated_lane import IsolatedLane
 from scheduler.kube.client import Client
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
+from scheduler.kube.discovery import DiscoveredKinds
 from scheduler.kube.leader_election.elector import LeaderElector
 from scheduler.kube.reflector import WatchAges
-from scheduler.kube.writer import WriteFence, Writer
+from scheduler.kube.writer import LeaseFence, NoFence, WriteFence, Writer
 from scheduler.observe.health import Health
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import Backoff, GangReplacements, QueuedGangs, SchedulingQueue, StarvationTracker
+from scheduler.queue import (
+    Backoff,
+    EquivalenceKeys,
+    GangReplacements,
+    QueuedGangs,
+    SchedulingQueue,
+    StarvationTracker,
+)
+from scheduler.queue_waker import QueueWaker
 from scheduler.settings import Settings
 from scheduler.status.attempt_metrics import AttemptMetrics
 from scheduler.status.events import EventFactory
@@ -40,14 +50,35 @@ from scheduler.worker.fleet_counter import FleetCounter
 from scheduler.worker.fork_server import ForkServers
 from scheduler.worker.supervisor import WorkerSupervisor
 from scheduler.worker.telemetry import SolverTelemetry
+from solver.domain import Pod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaContext:
+    """What replicas of one process have in common, one after the other."""
+
+    settings: Settings
+    client: Client
+    metrics: Metrics
+    health: Health
+    local_taints: LocalTaints
+    failed_devices: FailedDevices
+    history: DecisionHistory
+    servers: ForkServers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Components:
-    """What is made once, and lives as long as the scheduler stands by and leads."""
+    """
+    What is made once, and lives as long as the scheduler stands by and leads.
+
+    `fewer_writing` is set whenever a unit ends, or begins to wait and writes nothing meanwhile.
+    """
 
     cluster: Cluster
     queue: SchedulingQueue
+    waker: QueueWaker
+    fewer_writing: asyncio.Event
     starvation: StarvationTracker
     gang_replacements: GangReplacements
     worker: WorkerSupervisor
@@ -56,6 +87,7 @@ class Components:
     commit: Commit
     finalizers: SpeculativeFinalizers
     prebind: PreBind
+    preemption_backoff: PreemptionBackoff
     stale_allocations: StaleAllocations
     pod_groups: PodGroupStatusWriter
     evictions: Evictions
@@ -69,37 +101,33 @@ class Components:
 
 
 def assemble(
-    settings: Settings,
-    client: Client,
-    fence: WriteFence,
-    elector: LeaderElector | None,
-    *,
-    ages: WatchAges,
-    failed_devices: FailedDevices,
-    history: DecisionHistory,
-    metrics: Metrics,
-    health: Health,
-    missing: Sequence[MissingFeature] = (),
-    servers: ForkServers,
+    context: ReplicaContext, served: DiscoveredKinds, elector: LeaderElector | None, ages: WatchAges
 ) -> Components:
-    """Make the components by these settings; nothing runs yet. Failed devices and the history are older."""
-    cluster = Cluster(time.monotonic)
+    """Make the components of a replica for the kinds that the server serves; nothing runs yet."""
+    settings, client, metrics, history = context.settings, context.client, context.metrics, context.history
+    cluster, group_path = Cluster(time.monotonic), served.path(Kind.POD_GROUPS)
+    backoff = PreemptionBackoff(settings.commit.avoid_failed_device_seconds)
     replacements = GangReplacements(cluster.claim)
-    queue = _queue(settings, cluster, replacements)
-    writer = _writer(settings, fence, metrics)
-    reports = _status_writer(settings, client, writer, metrics, missing=missing)
-    writer.connect(partial(_count_write, metrics, reports), ages.until_fresh)
-    waits = PreBind(cluster, reports, failed_devices, timeout_seconds=settings.commit.binding_timeout_seconds)
-    commit = Commit(client, cluster, writer, waits)
-    worker, decider = _solver(settings, cluster, metrics, health, servers)
-    history.connect(cluster.claim)
+    starvation = StarvationTracker(settings.queue.starvation_seconds, replacements)
+    queue = _queue(settings, cluster, replacements, equivalence_keys(cluster, starvation, backoff))
+    waker, fewer_writing = QueueWaker(cluster, queue, time.monotonic), asyncio.Event()
+    writer = _writer(settings, elector, ages, metrics)
+    reports = _status_writer(settings, client, writer, metrics, served)
+    seconds = settings.commit.binding_timeout_seconds
+    waits = PreBind(
+        cluster, reports, context.failed_devices, backoff, timeout_seconds=seconds, on_begin=fewer_writing.set
+    )
+    commit = Commit(client, cluster, writer, waits, waker.wake, pod_groups=group_path)
+    worker, decider = _solver(context, cluster)
     report = partial(reports.report_unschedulable, node_count=0)
-    attempts = AttemptMetrics(metrics, claim=cluster.claim, is_leading=False)
+    attempts = AttemptMetrics(metrics, queue.counts, claim=cluster.claim, is_leading=False)
     isolated_lane = IsolatedLane(cluster, queue, decider, report, metrics, share=settings.queue.costly_pod_share)
     return Components(
         cluster=cluster,
         queue=queue,
-        starvation=StarvationTracker(settings.queue.starvation_seconds, replacements),
+        waker=waker,
+        fewer_writing=fewer_writing,
+        starvation=starvation,
         gang_replacements=replacements,
         worker=worker,
         decider=decider,
@@ -108,9 +136,12 @@ def assemble(
         commit=commit,
         finalizers=SpeculativeFinalizers(commit.claims, cluster.claim, metrics, is_fresh=ages.is_fresh),
         prebind=waits,
-        pod_groups=PodGroupStatusWriter(client, writer, cluster, (reports, metrics)),
+        preemption_backoff=backoff,
+        pod_groups=PodGroupStatusWriter(client, writer, cluster, (reports, metrics), group_path),
         stale_allocations=StaleAllocations(cluster, queue, commit.rollback, reports, metrics),
-        evictions=Evictions(client, writer, cluster, (reports, history), metrics, record=elector),
+        evictions=Evictions(
+            client, writer, cluster, (reports, history), metrics, on_given_up=waker.preemption_given_up, record=elector
+        ),
         status=reports,
         quarantine=Quarantine(metrics, reports.record_unreadable),
         attempt_metrics=attempts,
@@ -120,44 +151,58 @@ def assemble(
     )
 
 
+def equivalence_keys(
+    cluster: Cluster,
+    starvation: StarvationTracker,
+    backoff: PreemptionBackoff,
+    clock: Callable[[], float] = time.monotonic,
+) -> EquivalenceKeys:
+    """Make what gives pods their keys; one that may not evict for a while, or has nodes reserved, gets none."""
+
+    def has_history(pod: Pod) -> bool:
+        return pod.uid in backoff or starvation.has_nodes(pod.uid)
+
+    return EquivalenceKeys(cluster.claim, has_history, lambda pod: starvation.is_overdue(pod, clock()))
+
+
 def _status_writer(
-    settings: Settings, client: Client, writer: Writer, metrics: Metrics, *, missing: Sequence[MissingFeature]
+    settings: Settings, client: Client, writer: Writer, metrics: Metrics, served: DiscoveredKinds
 ) -> StatusWriter:
-    """Make what writes conditions and events."""
+    """Make what writes conditions and events. Writes that place pods earn it its share of all writes."""
     events = EventFactory(socket.gethostname(), tells_inventory=settings.messages.inventory)
     bucket, renewal = StatusTokenBucket(settings.commit.status_share), settings.messages.event_renewal_seconds
-    return StatusWriter(client, writer, metrics, events, bucket, renewal_seconds=renewal, missing=missing)
+    reports = StatusWriter(client, writer, metrics, events, bucket, renewal_seconds=renewal, missing=served.missing)
+    writer.subscribers.append(lambda is_status: None if is_status else reports.earn())
+    return reports
 
 
-def _solver(
-    settings: Settings, cluster: Cluster, metrics: Metrics, health: Health, servers: ForkServers
-) -> tuple[WorkerSupervisor, Decider]:
+def _solver(context: ReplicaContext, cluster: Cluster) -> tuple[WorkerSupervisor, Decider]:
     """Make the supervisor of the worker process, and what asks it."""
+    settings, metrics, servers = context.settings, context.metrics, context.servers
     batches, costly = decision_limits.of_batches(settings.solver), decision_limits.of_costly(settings.solver)
     folder = Path(settings.solver.snapshot_folder or tempfile.gettempdir())
-    telemetry = SolverTelemetry(metrics, health.ready("solver"), folder)
+    telemetry = SolverTelemetry(metrics, context.health.ready("solver"), folder)
     worker = WorkerSupervisor(batches, on_start=telemetry.started, on_failure=telemetry.not_started, servers=servers)
     recorder = DecisionRecorder(settings.history.files, metrics)
     return worker, Decider(worker, cluster, (batches, costly), telemetry, recorder=recorder)
 
 
-def _count_write(metrics: Metrics, reports: StatusWriter, is_status: bool) -> None:  # noqa: FBT001 - a callback
-    """Count a write that is sent. Writes that place pods earn the share of writes of status."""
-    metrics.writes.labels("status" if is_status else "placing").inc()
-    if not is_status:
-        reports.earn()
-
-
-def _writer(settings: Settings, fence: WriteFence, metrics: Metrics) -> Writer:
+def _writer(settings: Settings, elector: LeaderElector | None, ages: WatchAges, metrics: Metrics) -> Writer:
+    fence: WriteFence = NoFence() if elector is None else LeaseFence(elector)
     slots = RequestSlots(ConcurrencyLimit(most=settings.commit.max_concurrency))
     metrics.write_concurrency.set_function(lambda: slots.limit)
-    return Writer(slots, fence, settings.commit.request_timeout_seconds)
+    writer = Writer(slots, fence, settings.commit.request_timeout_seconds, until_fresh=ages.until_fresh)
+    writer.subscribers.append(lambda is_status: metrics.writes.labels("status" if is_status else "placing").inc())
+    return writer
 
 
-def _queue(settings: Settings, cluster: Cluster, replacements: GangReplacements) -> SchedulingQueue:
+def _queue(
+    settings: Settings, cluster: Cluster, replacements: GangReplacements, keys: EquivalenceKeys
+) -> SchedulingQueue:
     """Make the scheduling queue."""
     return SchedulingQueue(
         settings.scheduler_names,
+        key_of=keys.of,
         backoff=Backoff(
             initial_seconds=settings.queue.initial_backoff_seconds,
             ceiling_seconds=settings.queue.max_backoff_seconds,

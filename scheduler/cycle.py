@@ -26,10 +26,8 @@ from scheduler.cluster.assume_cache import not_taken
 from scheduler.components import Components
 from scheduler.isolated_lane import Ask
 from scheduler.loop_turns import LoopTurns
-from scheduler.observe import logs
 from scheduler.observe.metrics import Subsystem
 from scheduler.observe.unexpected_errors import Confined, Tasks
-from scheduler.queue import EquivalenceKeys
 from scheduler.worker.decider import Decision
 from solver.domain import Batch, Pod, PodId, Policy, Reason, ReasonCode, UndecidedCause
 
@@ -44,8 +42,6 @@ _DECISIONS: Final = 3
 _STALE_PLAN: Final = Reason(
     code=ReasonCode.CONFLICT, message="the cluster changed during the decision; the scheduler decides again"
 )
-
-_log: Final = logs.logger()
 
 
 class SchedulingCycle:
@@ -63,23 +59,16 @@ class SchedulingCycle:
         self._parts: Final = parts
         self._max_pods: Final = max_pods
         self._clock: Final = clock
-        self._formation: Final = BatchFormation(parts, policies, clock, self.give_up, self._on_reservation_released)
+        self._formation: Final = BatchFormation(parts, policies, clock, self.give_up)
         self._intake: Final = Intake(parts.cluster)
-        self._binding: Final = BindingCycle(parts, self._requeue_for_events, self._put_back, clock=clock, sleep=sleep)
+        self._binding: Final = BindingCycle(parts, self._put_back, clock=clock, sleep=sleep)
         self._confined: Final = partial(Confined, parts.metrics)
-        self._changed: Final = asyncio.Event()
-        self._ended: Final = asyncio.Event()
         self._decision_lock: Final = asyncio.Lock()
-        self._commits: Final = Tasks(parts.metrics, Subsystem.COMMIT, self._ended.set)
+        self._commits: Final = Tasks(parts.metrics, Subsystem.COMMIT, parts.fewer_writing.set)
         self._nodes: Final[set[str]] = set()
-        parts.attempt_metrics.connect(parts.queue.counts)
         self._last_units = 0
         self._last_seconds = 0.0
         self._window_ends = 0.0
-        parts.queue.connect(EquivalenceKeys(parts.cluster.claim, self._has_history, self._is_overdue).of)
-        parts.prebind.connect(self.see, self._ended.set)
-        parts.commit.connect(self._requeue_for_events)
-        parts.evictions.connect(self._see_given_up)
 
     def see(self, changes: Sequence[Change]) -> None:
         """Apply changes of a watch to the cluster cache, the queue and the replica of the worker process."""
@@ -105,7 +94,7 @@ class SchedulingCycle:
             (self._nodes.discard if change.value is None else self._nodes.add)(change.key)
         elif change.kind is Kind.POD_GROUPS:
             self._parts.pod_groups.see(transitions[0])
-        self._requeue_for_events(transitions)
+        self._parts.waker.wake(transitions)
         self._parts.prebind.see(change)
 
     async def warm_up(self) -> None:
@@ -233,7 +222,7 @@ class SchedulingCycle:
         await self._begin(units, pods, DecisionStart(number, started), turns)
         async for preemption in turns.each(plan.preemptions):
             with self._confined(Subsystem.DECISION, preemptors=[str(each.pod) for each in preemption.placements]):
-                self._requeue_for_events(self._parts.evictions.begin(profile, preemption, pods))
+                self._parts.waker.wake(self._parts.evictions.begin(profile, preemption, pods))
         is_released = False
         with self._confined(Subsystem.DECISION):
             is_released = self._parts.starvation.decided(batch, plan, self._clock())
@@ -244,7 +233,7 @@ class SchedulingCycle:
         with self._confined(Subsystem.DECISION, gangs=[str(gang.id) for gang in batch.gangs]):
             self._parts.pod_groups.decided(batch, plan)
         if is_released:
-            self._on_reservation_released()
+            self._parts.waker.reservation_released()
         if plan.next_victim_seconds is not None:
             self._parts.queue.expect_victim(self._clock() + plan.next_victim_seconds)
         with self._confined(Subsystem.SETTLEMENT):
@@ -254,6 +243,7 @@ class SchedulingCycle:
             self._parts.history.decided(
                 number,
                 plan,
+                self._parts.cluster.claim,
                 profile=profile,
                 pods=len(batch.pods),
                 seconds=decision.seconds,
@@ -279,17 +269,10 @@ class SchedulingCycle:
         cluster = self._parts.cluster
         with self._confined(Subsystem.DECISION, pods=names(unit.placements)):
             transitions = cluster.assume(unit)
-            self._requeue_for_events((*transitions, *not_taken(unit, pods, cluster.pod, cluster.claim)))
+            self._parts.waker.wake((*transitions, *not_taken(unit, pods, cluster.pod, cluster.claim)))
             return True
         self._binding.give_up(unit, INTERNAL_ERROR, pods, attempt)
         return False
-
-    def _has_history(self, pod: Pod) -> bool:
-        """Whether a pod differs from its equals for now: it may not evict for a while, or has nodes reserved."""
-        return pod.uid in self._parts.prebind.preemption_backoff or self._parts.starvation.has_nodes(pod.uid)
-
-    def _is_overdue(self, pod: Pod) -> bool:
-        return self._parts.starvation.is_overdue(pod, self._clock())
 
     def _put_back(self, pod: Pod, reasons: Sequence[Reason], started: float, node_count: int | None = None) -> None:
         """Put a pod back; of the nodes that a decision saw, there may be more or fewer by now."""
@@ -297,7 +280,7 @@ class SchedulingCycle:
         if not self._parts.queue.put_back(pod.id, pod.uid, reasons, self._clock(), until):
             self._forget(pod.uid)  # deleted or bound meanwhile: nothing is reported or remembered again
             return
-        self._changed.set()
+        self._parts.waker.changed.set()
         with self._confined(Subsystem.SETTLEMENT, pod=str(pod.id)):
             self._parts.attempt_metrics.queued(self._parts.queue.state(pod.id), "ScheduleAttemptFailure")
             self._parts.attempt_metrics.failed(pod, reasons, started)
@@ -334,36 +317,19 @@ class SchedulingCycle:
         self._parts.status.forget(pod_uid)
         self._parts.isolated_lane.forget(pod_uid)
         if self._parts.starvation.forget(pod_uid):
-            self._on_reservation_released()
-
-    def _on_reservation_released(self) -> None:
-        self._parts.queue.reservation_released()
-        self._changed.set()
-
-    def _requeue_for_events(self, transitions: Sequence[Transition]) -> None:
-        for transition in transitions:
-            self._parts.queue.wake(self._parts.cluster.without_void_nomination(transition))
-            for pod in self._parts.cluster.unblocked(transition):
-                self._parts.queue.victims_gone(pod, self._clock())
-            if transition.conflict is not None:
-                _log.warning(logs.UNIT_CONFLICT, key=transition.key, reasons=[transition.conflict.message])
-        self._changed.set()
-
-    def _see_given_up(self, transitions: Sequence[Transition]) -> None:
-        """Let other preemptors try the victims of a preemption that is given up."""
-        self._parts.queue.expect_victim(self._clock())
-        self._requeue_for_events(transitions)
+            self._parts.waker.reservation_released()
 
     async def _wait_for_work(self) -> None:
+        changed = self._parts.waker.changed
         while True:
-            self._changed.clear()
+            changed.clear()
             now = self._clock()
             due = self._parts.queue.next_due(now)
             if due is not None and due <= now:
                 return
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(None if due is None else due - now):
-                    await self._changed.wait()
+                    await changed.wait()
 
     async def _wait_for_commits(self, most: int | None = None) -> None:
         """
@@ -373,8 +339,8 @@ class SchedulingCycle:
         """
         most = max(self._last_units, _UNITS_BEHIND) if most is None else most
         while len(self._commits) - self._parts.prebind.count > most:
-            self._ended.clear()
-            await self._ended.wait()
+            self._parts.fewer_writing.clear()
+            await self._parts.fewer_writing.wait()
 
     async def _end_batching_window(self) -> None:
         """Wait until the window of the last decision ends, or nothing is written any more."""

@@ -12,41 +12,36 @@ One replica of the scheduler: it stands by, leads, and ends in order.
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from scheduler.api.api_server import SchedulerApi
 from scheduler.api.leadership import answer_callers
-from scheduler.change import Change, Kind, without_ended
+from scheduler.change import Change, without_ended
 from scheduler.commit.extended_resource_claims import OrphanedClaims
-from scheduler.commit.local_taints import FailedDevices, SuspectDevices
+from scheduler.commit.local_taints import SuspectDevices
 from scheduler.commit.manually_bound import ManuallyBoundPods
 from scheduler.commit.readmission import Readmission
 from scheduler.commit.restore import restore_waiting_times
 from scheduler.commit.take_over import fence_claims, was_led
 from scheduler.commit.uncertain_allocations import UncertainAllocations
-from scheduler.components import assemble
+from scheduler.components import ReplicaContext, assemble
 from scheduler.cycle import SchedulingCycle
-from scheduler.history.decision_history import DecisionHistory
 from scheduler.history.device_usage import DeviceUsage
 from scheduler.kube import pod_writes
-from scheduler.kube.client import Client
 from scheduler.kube.discovery import DiscoveredKinds
 from scheduler.kube.leader_election.elector import LeaderElector
 from scheduler.kube.reflector import WatchAges
-from scheduler.kube.writer import FencedError, LeaseFence, NoFence, WriteFence
+from scheduler.kube.writer import FencedError
 from scheduler.observe import logs
-from scheduler.observe.health import Check, Health
-from scheduler.observe.metrics import Metrics, Subsystem
+from scheduler.observe.health import Check
+from scheduler.observe.metrics import Subsystem
 from scheduler.observe.unexpected_errors import kept_running
 from scheduler.queue.memory_budget import MemoryBudget
-from scheduler.settings import Settings
 from scheduler.status.missing_rights import possible
 from scheduler.status.misspelled_schedulers import MisspelledSchedulers
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.watches import Watches
-from scheduler.worker.fork_server import ForkServers
 
 T = TypeVar("T")
 Followers = tuple[ManuallyBoundPods, MisspelledSchedulers, SuspectDevices]
@@ -60,51 +55,33 @@ _DRAINED: Final = "drained by `dovetail drain`; `dovetail drain --undo` ends it"
 _log: Final = logs.logger()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaContext:
-    """What replicas of one process have in common, one after the other."""
-
-    settings: Settings
-    client: Client
-    metrics: Metrics
-    health: Health
-    failed_devices: FailedDevices
-    suspects: SuspectDevices
-    history: DecisionHistory
-    usage: DeviceUsage
-    api: SchedulerApi | None
-    servers: ForkServers
-
-
 class Replica:
-    """A replica for the kinds that the server serves; without an elector it leads at once."""
+    """
+    A replica for the kinds that the server serves; without an elector it leads at once.
 
-    def __init__(self, context: ReplicaContext, served: DiscoveredKinds, elector: LeaderElector | None) -> None:
+    While it leads, the `api` answers from what it knows (None where nothing is served), and `usage` counts for how
+    long devices are in use.
+    """
+
+    def __init__(
+        self,
+        context: ReplicaContext,
+        served: DiscoveredKinds,
+        elector: LeaderElector | None,
+        api: SchedulerApi | None,
+        usage: DeviceUsage,
+    ) -> None:
         self._context: Final = context
+        self._api: Final = api
+        self._usage: Final = usage
         self._elector: Final = elector
         settings = context.settings
         self._leads: Final = context.metrics.master_status.labels(settings.leader_election.lease_name)
         self._leads.set(elector is None)
-        fence: WriteFence = NoFence() if elector is None else LeaseFence(elector)
         ages = WatchAges(settings.commit.max_watch_age_seconds)
-        self._parts: Final = assemble(
-            settings,
-            context.client,
-            fence,
-            elector,
-            ages=ages,
-            failed_devices=context.failed_devices,
-            history=context.history,
-            metrics=context.metrics,
-            health=context.health,
-            missing=served.missing,
-            servers=context.servers,
-        )
-        self._parts.pod_groups.connect(served.path(Kind.POD_GROUPS))
-        self._parts.commit.pod_groups.connect(served.path(Kind.POD_GROUPS))
+        self._parts: Final = assemble(context, served, elector, ages)
         policies = {name: possible(settings.policy(name), served) for name in settings.scheduler_names}
         self._cycle: Final = SchedulingCycle(self._parts, policies, settings.batch.max_pods)
-        context.suspects.connect(self._parts.cluster, self._cycle.see)
         self._followers: Final = self._make_followers()
         budget_bytes = settings.queue.max_waiting_mib * 1024 * 1024
         budget = MemoryBudget(settings.scheduler_names, budget_bytes, self._parts.cluster.interner)
@@ -121,27 +98,27 @@ class Replica:
         Raises an exception group of LeadershipLost, after which nothing is written.
         """
         parts, elector, ending = self._parts, self._elector, asyncio.Event()
-        async with asyncio.TaskGroup() as group:
-            following = (
-                *(each.run() for each in self._watches.reflectors),
-                self._kept(Subsystem.WATCHES, self._watches.report),
-                self._kept(Subsystem.DECISION, parts.worker.run),
-                self._kept(Subsystem.READMISSION, self._readmission.run),
-            )
-            keeping = [group.create_task(each) for each in following]
-            changes = api_change, self._watches.until_another_cluster(parts.writer.close)
-            ends = stop, *(_report_change(each) for each in changes)
-            keeping += [group.create_task(_set_after(ending, each)) for each in ends]
-            if elector is not None:
-                keeping.append(group.create_task(self._follow_drain(elector, ending)))
-            if await unless_stopped(ending, self._take_over(group, keeping)):
-                working = [group.create_task(each) for each in self._loops()]
-                await ending.wait()
-                _log.info(logs.STOPPING)
-                await self._finish(working)
-            await parts.writer.close()
-            await cancel(keeping)
-        self._context.suspects.disconnect()
+        with self._context.local_taints.followed_by(self._cycle.see):
+            async with asyncio.TaskGroup() as group:
+                following = (
+                    *(each.run() for each in self._watches.reflectors),
+                    self._kept(Subsystem.WATCHES, self._watches.report),
+                    self._kept(Subsystem.DECISION, parts.worker.run),
+                    self._kept(Subsystem.READMISSION, self._readmission.run),
+                )
+                keeping = [group.create_task(each) for each in following]
+                changes = api_change, self._watches.until_another_cluster(parts.writer.close)
+                ends = stop, *(_report_change(each) for each in changes)
+                keeping += [group.create_task(_set_after(ending, each)) for each in ends]
+                if elector is not None:
+                    keeping.append(group.create_task(self._follow_drain(elector, ending)))
+                if await unless_stopped(ending, self._take_over(group, keeping)):
+                    working = [group.create_task(each) for each in self._loops()]
+                    await ending.wait()
+                    _log.info(logs.STOPPING)
+                    await self._finish(working)
+                await parts.writer.close()
+                await cancel(keeping)
         if elector is not None:
             await elector.release()
 
@@ -213,7 +190,7 @@ class Replica:
             scheduler_names=self._context.settings.scheduler_names,
         )
         uncertain = UncertainAllocations(parts.cluster, parts.commit.claims, self._context.metrics)
-        late, api = self._late_seconds, (self._context.api, parts, self._context.usage, self._context.settings)
+        late, api = self._late_seconds, (self._api, parts, self._usage, self._context.settings)
         return (
             self._kept(Subsystem.DECISION, self._cycle.decide),
             self._kept(Subsystem.DECISION, partial(parts.isolated_lane.run, self._cycle)),
@@ -240,7 +217,9 @@ class Replica:
         return (
             ManuallyBoundPods(parts.cluster, parts.status, names, metrics),
             MisspelledSchedulers(parts.cluster, is_picked_up, record, names, metrics),
-            self._context.suspects,
+            SuspectDevices(
+                self._context.local_taints, parts.cluster, self._context.settings.commit.suspect_device_seconds
+            ),
         )
 
     def _make_readmission(self, budget: MemoryBudget, see: Callable[[Sequence[Change]], None]) -> Readmission:

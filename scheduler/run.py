@@ -20,7 +20,8 @@ from scheduler import NAMESPACE, version
 from scheduler.api import api_server
 from scheduler.api.api_server import SchedulerApi
 from scheduler.api.monitoring_server import monitoring
-from scheduler.commit.local_taints import FailedDevices, SuspectDevices
+from scheduler.commit.local_taints import FailedDevices, LocalTaints
+from scheduler.components import ReplicaContext
 from scheduler.history.decision_history import DecisionHistory
 from scheduler.history.device_usage import DeviceUsage
 from scheduler.kube import discovery
@@ -35,7 +36,7 @@ from scheduler.observe.health import Health
 from scheduler.observe.loop_watch import LoopWatch
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.tracebacks import LongText
-from scheduler.replica import Replica, ReplicaContext, unless_stopped
+from scheduler.replica import Replica, unless_stopped
 from scheduler.settings import Settings
 from scheduler.status.missing_rights import FeatureReport
 from scheduler.worker.fork_server import ForkServers
@@ -77,23 +78,34 @@ async def _run(settings: Settings, kubeconfig: Path | None, servers: ForkServers
 
 
 class Process:
-    """One run of the scheduler: what exists whether it leads or not."""
+    """One run of the scheduler: what exists whether it leads or not. Without `api` it serves none."""
 
     def __init__(
-        self, settings: Settings, connections: tuple[Client, LeaseThread], health: Health, servers: ForkServers
+        self,
+        settings: Settings,
+        connections: tuple[Client, LeaseThread],
+        watched: tuple[Health, Metrics],
+        servers: ForkServers,
+        api: SchedulerApi | None,
     ) -> None:
         self._settings: Final = settings
-        self._servers: Final = servers
         self._client, self._lease_thread = connections
-        self._health: Final = health
-        self.metrics: Final = Metrics(version())
-        self._failed_devices: Final = FailedDevices(settings.commit.avoid_failed_device_seconds, self.metrics)
-        self._suspects: Final = SuspectDevices(settings.commit.suspect_device_seconds, self.metrics)
-        self._history: Final = DecisionHistory(settings.history, is_kept=bool(settings.api.bind_address))
+        self._health, metrics = watched
+        taints = LocalTaints(metrics)
+        self._context: Final = ReplicaContext(
+            settings=settings,
+            client=self._client,
+            metrics=metrics,
+            health=self._health,
+            local_taints=taints,
+            failed_devices=FailedDevices(taints, settings.commit.avoid_failed_device_seconds),
+            history=DecisionHistory(settings.history, is_kept=bool(settings.api.bind_address)),
+            servers=servers,
+        )
         self._usage: Final = DeviceUsage(settings.history.usage_hours)
         self._api_change: Final = discovery.ApiChange()
-        self._api: SchedulerApi | None = None
-        self._features: Final = FeatureReport(health)
+        self._api: Final = api
+        self._features: Final = FeatureReport(self._health)
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -101,28 +113,26 @@ class Process:
         cls, settings: Settings, kubeconfig: Path | None, servers: ForkServers
     ) -> AsyncIterator["Process"]:
         """Open the connections, health and metrics; the lease has connections and a thread of its own."""
-        connections = settings.commit.max_concurrency
+        connections, health, metrics = settings.commit.max_concurrency, Health(), Metrics(version())
         async with (
             Client.connect(kubeconfig, max_connections=connections) as client,
             LeaseThread.started(partial(Client.connect, kubeconfig, max_connections=2)) as lease_thread,
+            contextlib.AsyncExitStack() as ends,
         ):
-            process = cls(settings, (client, lease_thread), Health(), servers)
-            async with contextlib.AsyncExitStack() as ends:
-                ends.enter_context(LoopWatch(process.metrics).watching())
-                ports = settings.health, settings.metrics
-                serving = monitoring(ports, kubeconfig, process._health, process.metrics)
-                addresses = await ends.enter_async_context(serving)
-                listening = api_server.listening(settings.api, kubeconfig, process.metrics)
-                process._api, api_address = await ends.enter_async_context(listening)
-                _log.info(
-                    logs.STARTED,
-                    server=client.server,
-                    health_address=str(addresses.health),
-                    metrics_address=str(addresses.metrics),
-                    api_address=api_address,
-                    version=version(),
-                )
-                yield process
+            ends.enter_context(LoopWatch(metrics).watching())
+            ports = settings.health, settings.metrics
+            addresses = await ends.enter_async_context(monitoring(ports, kubeconfig, health, metrics))
+            listening = api_server.listening(settings.api, kubeconfig, metrics)
+            api, api_address = await ends.enter_async_context(listening)
+            _log.info(
+                logs.STARTED,
+                server=client.server,
+                health_address=str(addresses.health),
+                metrics_address=str(addresses.metrics),
+                api_address=api_address,
+                version=version(),
+            )
+            yield cls(settings, (client, lease_thread), (health, metrics), servers, api)
 
     async def run(self, stop: asyncio.Event) -> int:
         """Schedule until `stop` is set; start again where API or cluster changed, or after `dovetail drain`."""
@@ -140,7 +150,7 @@ class Process:
             return _STOPPED
         _log.info(logs.SERVER, version=found[0].git_version, kinds=found[0].optional)
         elector = self._elector() if self._settings.leader_election.enabled else None
-        replica = Replica(self._surroundings(), found[0], elector)
+        replica = Replica(self._context, found[0], elector, self._api, self._usage)
         replica_check.succeed()
         status = _LOST
         try:
@@ -151,20 +161,6 @@ class Process:
             _log.error(logs.LEADER_LOST, error=str(lost.exceptions[0]))
         _log.info(logs.STOPPED)
         return status
-
-    def _surroundings(self) -> ReplicaContext:
-        return ReplicaContext(
-            settings=self._settings,
-            client=self._client,
-            metrics=self.metrics,
-            health=self._health,
-            failed_devices=self._failed_devices,
-            suspects=self._suspects,
-            history=self._history,
-            usage=self._usage,
-            api=self._api,
-            servers=self._servers,
-        )
 
     async def _discover(self) -> discovery.DiscoveredKinds:
         """Ask until the server answers and serves what is needed; report what is missing, each time it changes."""

@@ -124,9 +124,10 @@ class _Loop:
         self.cluster = Cluster()
         self.intake = Intake(self.cluster)
         self.queue = SchedulingQueue(
-            (SCHEDULER,), gangs=QueuedGangs(lambda gang: self.cluster.gang_progress(gang, (SCHEDULER,)))
+            (SCHEDULER,),
+            key_of=EquivalenceKeys(self.cluster.claim, lambda _: False, lambda _: False).of,
+            gangs=QueuedGangs(lambda gang: self.cluster.gang_progress(gang, (SCHEDULER,))),
         )
-        self.queue.connect(EquivalenceKeys(self.cluster.claim, lambda _: False, lambda _: False).of)
         self._budget = MemoryBudget((SCHEDULER,), 2**30, self.cluster.interner)
         self._applied: list[tuple[Change, tuple[Transition, ...]]] = []
         self.apply(_changes(Kind.NODES, _NODE))

@@ -48,7 +48,12 @@ from solver.domain import Claim, ClaimId, GangId, Placement, Reason, ReasonCode
 
 
 class Commit:
-    """Commits units, many at a time; they share the writer's unit slots."""
+    """
+    Commits units, many at a time; they share the writer's unit slots.
+
+    `wake` gets the transitions of devices that an answer of the API server shows to be free. `pod_groups` is the path
+    of PodGroups on the API server, empty where it has none.
+    """
 
     def __init__(
         self,
@@ -56,29 +61,28 @@ class Commit:
         cluster: Cluster,
         writer: Writer,
         prebind: PreBind,
+        wake: Callable[[Sequence[Transition]], None],
+        *,
+        pod_groups: str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster: Final = cluster
         self._writer: Final = writer
         self._prebind: Final = prebind
+        self._wake: Final = wake
         self._clock: Final = clock
         self._is_closed = False
         self._allocating: Final[dict[ClaimId, asyncio.Event]] = {}
         self._gangs: Final[dict[GangId, asyncio.Event]] = {}
         self._affinity: Final = AffinityOrder(cluster)
         own_writes = OwnWrites()
-        self._wake: Callable[[Sequence[Transition]], None] = lambda _: None
         self.claims: Final = ClaimWriter(client, writer, own_writes, self._acknowledge)
         self._pods: Final = PodBinder(client, writer, clock)
         self._volumes: Final = VolumeBinder(client, cluster, writer)
         self._node_allocatable: Final = NodeAllocatableWriter(client, writer)
         self.rollback: Final = Rollback(client, writer, self._pods, own_writes, self._acknowledge)
         self.extended_claims: Final = ExtendedResourceClaims(client, cluster, writer, self.rollback)
-        self.pod_groups: Final = LivePodGroups(client, writer)
-
-    def connect(self, wake: Callable[[Sequence[Transition]], None]) -> None:
-        """Connect what is called with the devices that an answer of the API server shows to be free."""
-        self._wake = wake
+        self._pod_groups: Final = LivePodGroups(client, writer, pod_groups)
 
     def _acknowledge(self, claim: Claim) -> None:
         self._wake(self._cluster.acknowledge(claim))
@@ -280,7 +284,7 @@ class Commit:
                 yield Reason(code=ReasonCode.CONFLICT, message=message)
 
     async def _bind(self, unit: Unit, step: "_Step", started: float) -> Outcome:
-        reasons = await self.extended_claims.announce(unit) or await self.pod_groups.objections(unit, step.claims)
+        reasons = await self.extended_claims.announce(unit) or await self._pod_groups.objections(unit, step.claims)
         if reasons := reasons or self._objections(unit, step):
             unreleased = await self._roll_back(unit, step.written)
             return Undone(unit=unit, reasons=reasons, unreleased=unreleased)

@@ -167,6 +167,7 @@ class Evictions:
     """
     Carries each preemption out in its own task, within the rate limit.
 
+    `on_given_up` gets the transitions of a preemption that ends without its evictions: others may evict the pods.
     `clock` is monotonic, `wall` gives seconds since the epoch, as pods have their start times. `record` is where the
     rate limit is kept for the next leader.
     """
@@ -179,6 +180,7 @@ class Evictions:
         reports: tuple[StatusWriter, DecisionHistory],
         metrics: Metrics,
         *,
+        on_given_up: Callable[[Sequence[Transition]], object],
         record: LeaseRecord | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -194,11 +196,7 @@ class Evictions:
         self._count = 0
         self._tasks: Final = Tasks(metrics, Subsystem.EVICTION)
         self._rate: Final = EvictionRate(record, clock, wall)
-        self._on_given_up: Callable[[Sequence[Transition]], object] = lambda _: None
-
-    def connect(self, on_given_up: Callable[[Sequence[Transition]], object]) -> None:
-        """Have the transitions of a preemption that ends without its evictions handed on; others may evict the pods."""
-        self._on_given_up = on_given_up
+        self._on_given_up: Final = on_given_up
 
     def allowed(self, profile: str, policy: Policy) -> Policy:
         """Return a profile's policy with the current time and the number of evictions that the rate limit leaves."""

@@ -21,16 +21,16 @@ from solver.domain import Claim, GangId, Reason, ReasonCode
 
 
 class LivePodGroups:
-    """Reads the PodGroups of units that reserve claims for them; others cost no request."""
+    """
+    Reads the PodGroups of units that reserve claims for them; others cost no request.
 
-    def __init__(self, client: Client, writer: Writer) -> None:
+    `collection` is the path of PodGroups on the API server, empty where it has none: no claim is reserved for a group.
+    """
+
+    def __init__(self, client: Client, writer: Writer, collection: str) -> None:
         self._client: Final = client
         self._writer: Final = writer
-        self._collection = ""
-
-    def connect(self, collection: str) -> None:
-        """Set the path of PodGroups on the API server; without one no claim is reserved for a group."""
-        self._collection = collection
+        self._collection: Final = collection
 
     async def objections(self, unit: Unit, claims: Iterable[Claim]) -> tuple[Reason, ...]:
         """Return which groups that have reserved one of `claims`, as the API server answered them, are gone."""

@@ -2,8 +2,8 @@
 Device taints that only this process knows: for devices that failed, and for suspect ones.
 
 Cluster cache, queue and the worker's replica see a local taint as a DeviceTaintRule. It is written nowhere, and ends
-with this process's leadership. It outlives the cluster cache: where the scheduler starts again in its process, because
-the API server was upgraded, the taints that still last go into the new cache.
+with this process. It outlives the cluster cache: where the scheduler starts again in its process, because the API
+server was upgraded, the taints that still last go into the new cache (`LocalTaints.followed_by`).
 
 `FailedDevices`: binding conditions of the device failed (KEP-5007). It gets a NoSchedule taint, so that not even a
 request that tolerates everything takes it again at once; only a toleration of its key covers it. The time doubles with
@@ -17,6 +17,7 @@ were evicted or preempted do not count.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -49,61 +50,71 @@ _FIRST_SECONDS: Final = 1.0
 _log: Final = logs.logger()
 
 
-def _ignore(_: Sequence[Change]) -> None:
-    """Receive changes while there is no cluster cache."""
+class LocalTaint(NamedTuple):
+    """A taint, and what names its rules (`failed NODE/DEVICE`): no object of the API can have a blank in its name."""
+
+    prefix: str
+    taint: Taint
+
+
+_FAILED: Final = LocalTaint("failed", Taint(key=BINDING_FAILED_TAINT, effect=TaintEffect.NO_SCHEDULE))
+_FAILED_BEFORE: Final = LocalTaint("failed-before", Taint(key=SUSPECT_TAINT, effect=TaintEffect.NONE))
+_SUSPECT: Final = LocalTaint("suspect", Taint(key=SUSPECT_TAINT, effect=TaintEffect.NONE))
 
 
 class LocalTaints:
-    """
-    Puts one taint on devices, each for its own time.
+    """The local taints of devices, each for its own time, and the cluster caches that follow them: one, or none."""
 
-    `prefix` begins the names of its rules, as `failed NODE/DEVICE`: no object of the API can have a blank in its name.
-    """
-
-    def __init__(self, prefix: str, taint: Taint, metrics: Metrics, on_end: OnEnd = lambda _: ()) -> None:
-        self._prefix: Final = prefix
-        self._taint: Final = taint
+    def __init__(self, metrics: Metrics) -> None:
         self._metrics: Final = metrics
-        self._on_end: Final = on_end
-        self._see: See = _ignore
-        self._timers: Final[dict[DeviceId, asyncio.TimerHandle]] = {}
+        self._timers: Final[dict[tuple[LocalTaint, DeviceId], asyncio.TimerHandle]] = {}
+        self._followers: Final[list[See]] = []
 
-    def connect(self, see: See) -> None:
-        """Connect the receiver of changes, and give it the taints that last."""
-        self._see = see
+    @contextlib.contextmanager
+    def followed_by(self, see: See) -> Iterator[None]:
+        """Give `see` the taints that last, and for the block every change; taints go on after it."""
         if self._timers:
-            see([self._change(device, is_tainted=True) for device in self._timers])
+            see([_change(*key, is_tainted=True) for key in self._timers])
+        self._followers.append(see)
+        try:
+            yield
+        finally:
+            self._followers.remove(see)
 
-    def disconnect(self) -> None:
-        """Let go of the receiver, which is the whole cluster cache; taints go on, and end by themselves."""
-        self._see = _ignore
+    def tell(self, changes: Sequence[Change]) -> None:
+        """Have changes applied together."""
+        if changes:
+            for see in self._followers:
+                see(changes)
 
-    def add(self, device: DeviceId, seconds: float) -> tuple[Change, ...]:
-        """Taint a device, or start its time again; return the change for the caller to apply."""
-        timer = self._timers.pop(device, None)
+    def add(
+        self, taint: LocalTaint, device: DeviceId, seconds: float, on_end: OnEnd = lambda _: ()
+    ) -> tuple[Change, ...]:
+        """Taint a device, or start its time again; return the change for the caller to tell."""
+        timer = self._timers.pop((taint, device), None)
         if timer is not None:
             timer.cancel()
-        self._timers[device] = asyncio.get_running_loop().call_later(seconds, self._end, device)
-        return () if timer is not None else (self._change(device, is_tainted=True),)
+        loop = asyncio.get_running_loop()
+        self._timers[taint, device] = loop.call_later(seconds, self._end, taint, device, on_end)
+        return () if timer is not None else (_change(taint, device, is_tainted=True),)
 
-    def remove(self, device: DeviceId) -> tuple[Change, ...]:
-        """Remove the taint of a device, if it has one; return the change for the caller to apply."""
-        timer = self._timers.pop(device, None)
+    def remove(self, taint: LocalTaint, device: DeviceId) -> tuple[Change, ...]:
+        """Remove a taint of a device, if it has it; return the change for the caller to tell."""
+        timer = self._timers.pop((taint, device), None)
         if timer is None:
             return ()
         timer.cancel()
-        return (self._change(device, is_tainted=False),)
+        return (_change(taint, device, is_tainted=False),)
 
-    def _end(self, device: DeviceId) -> None:
+    def _end(self, taint: LocalTaint, device: DeviceId, on_end: OnEnd) -> None:
         with Confined(self._metrics, Subsystem.FAILED_DEVICES, device=str(device)):
-            self._see((*self._on_end(device), *self.remove(device)))
+            self.tell((*on_end(device), *self.remove(taint, device)))
 
-    def _change(self, device: DeviceId, *, is_tainted: bool) -> Change:
-        name = f"{self._prefix} {device}"
-        rule = DeviceTaintRule(
-            name=name, taint=self._taint, driver=device.driver, pool=device.pool, device=device.device
-        )
-        return Change(kind=Kind.TAINT_RULES, key=name, value=rule if is_tainted else None)
+
+def _change(taint: LocalTaint, device: DeviceId, *, is_tainted: bool) -> Change:
+    name = f"{taint.prefix} {device}"
+    rule = DeviceTaintRule(name=name, taint=taint.taint, driver=device.driver, pool=device.pool, device=device.device)
+    return Change(kind=Kind.TAINT_RULES, key=name, value=rule if is_tainted else None)
 
 
 class FailedDevices:
@@ -113,50 +124,35 @@ class FailedDevices:
     A failure counts until the device got ready, or did not fail in the whole time.
     """
 
-    def __init__(self, seconds: float, metrics: Metrics) -> None:
-        self.seconds: Final = seconds
+    def __init__(self, taints: LocalTaints, seconds: float) -> None:
+        self._seconds: Final = seconds
+        self._taints: Final = taints
         self._failures: Final[dict[DeviceId, int]] = {}
-        out = Taint(key=BINDING_FAILED_TAINT, effect=TaintEffect.NO_SCHEDULE)
-        last = Taint(key=SUSPECT_TAINT, effect=TaintEffect.NONE)
-        self._out: Final = LocalTaints("failed", out, metrics, lambda device: self._last.add(device, self.seconds))
-        self._last: Final = LocalTaints("failed-before", last, metrics, self._forget)
-        self._see: See = _ignore
 
     @property
     def count(self) -> int:
         """Devices with a failure that still counts."""
         return len(self._failures)
 
-    def connect(self, see: See) -> None:
-        """Connect the receiver of changes, and give it the taints that last."""
-        self._see = see
-        self._out.connect(see)
-        self._last.connect(see)
-
-    def disconnect(self) -> None:
-        """Let go of the receiver of changes."""
-        self._see = _ignore
-        self._out.disconnect()
-        self._last.disconnect()
-
     def failed(self, devices: Iterable[DeviceId]) -> None:
         """Taint devices that failed, each for longer than the last time."""
         for device in dict.fromkeys(devices):
             failures = self._failures.get(device, 0)
-            seconds = doubled(min(_FIRST_SECONDS, self.seconds), self.seconds, failures)
+            seconds = doubled(min(_FIRST_SECONDS, self._seconds), self._seconds, failures)
             self._failures[device] = failures + 1
             _log.warning(logs.DEVICE_AVOIDED, device=str(device), seconds=seconds, failures=failures + 1)
-            self._apply((*self._out.add(device, seconds), *self._last.remove(device)))
+            failed = self._taints.add(_FAILED, device, seconds, self._use_last)
+            self._taints.tell((*failed, *self._taints.remove(_FAILED_BEFORE, device)))
 
     def recovered(self, devices: Iterable[DeviceId]) -> None:
         """Forget the failures of devices that got ready."""
         for device in dict.fromkeys(devices):
             if self._failures.pop(device, None) is not None:
-                self._apply((*self._out.remove(device), *self._last.remove(device)))
+                failed = self._taints.remove(_FAILED, device)
+                self._taints.tell((*failed, *self._taints.remove(_FAILED_BEFORE, device)))
 
-    def _apply(self, changes: tuple[Change, ...]) -> None:
-        if changes:
-            self._see(changes)
+    def _use_last(self, device: DeviceId) -> tuple[Change, ...]:
+        return self._taints.add(_FAILED_BEFORE, device, self._seconds, self._forget)
 
     def _forget(self, device: DeviceId) -> tuple[Change, ...]:
         self._failures.pop(device, None)
@@ -173,25 +169,12 @@ class _Released(NamedTuple):
 class SuspectDevices:
     """Taints devices for some time after a pod failed on them, or the kubelet reported them unhealthy."""
 
-    def __init__(self, seconds: float, metrics: Metrics) -> None:
-        self._cluster = Cluster()
+    def __init__(self, taints: LocalTaints, cluster: Cluster, seconds: float) -> None:
+        self._taints: Final = taints
+        self._cluster: Final = cluster
         self._seconds: Final = seconds
-        self._taints: Final = LocalTaints("suspect", Taint(key=SUSPECT_TAINT, effect=TaintEffect.NONE), metrics)
-        self._see: See = _ignore
         self._failed: Final[dict[str, str]] = {}
         self._released: Final[dict[str, _Released]] = {}
-
-    def connect(self, cluster: Cluster, see: See) -> None:
-        """Connect the cluster cache and the receiver of changes, and give it the taints that last."""
-        self._cluster, self._see = cluster, see
-        self._taints.connect(see)
-
-    def disconnect(self) -> None:
-        """Let go of the cluster cache and of what it showed; pods and claims are listed anew."""
-        self._cluster, self._see = Cluster(), _ignore
-        self._failed.clear()
-        self._released.clear()
-        self._taints.disconnect()
 
     def before(self, changes: Sequence[Change]) -> None:
         """
@@ -238,8 +221,8 @@ class SuspectDevices:
 
     def _suspect(self, devices: Iterator[DeviceId]) -> None:
         for device in dict.fromkeys(devices):
-            if changes := self._taints.add(device, self._seconds):
-                self._see(changes)
+            if changes := self._taints.add(_SUSPECT, device, self._seconds):
+                self._taints.tell(changes)
                 _log.warning(logs.DEVICE_SUSPECTED, device=str(device), seconds=self._seconds)
 
 

@@ -116,7 +116,7 @@ class _Wait(NamedTuple):
 
 class PreBind:
     """
-    Waits for units, each in the task of its commit.
+    Waits for units, each in the task of its commit; `on_begin` is called when a unit begins to wait.
 
     `wall` gives seconds since the epoch, to compare with an allocationTimestamp that another process may have written
     before the wait began. Every other interval is measured by `clock`, which is monotonic.
@@ -127,27 +127,24 @@ class PreBind:
         cluster: Cluster,
         reports: StatusWriter,
         failed_devices: FailedDevices,
+        preemption_backoff: PreemptionBackoff,
         *,
         timeout_seconds: float,
+        on_begin: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._cluster: Final = cluster
         self._reports: Final = reports
         self._failed_devices: Final = failed_devices
-        self.preemption_backoff: Final = PreemptionBackoff(failed_devices.seconds, clock)
+        self._preemption_backoff: Final = preemption_backoff
+        self._on_begin: Final = on_begin
         self._timeout_seconds: Final = timeout_seconds
         self._clock: Final = clock
         self._wall: Final = wall
         self._is_closed = False
-        self._on_begin: Callable[[], None] = lambda: None
         self._waiters: Final[dict[tuple[Kind, str], list[asyncio.Event]]] = defaultdict(list)
         self._count = 0
-
-    def connect(self, see: Callable[[Sequence[Change]], None], on_begin: Callable[[], None]) -> None:
-        """Connect the receiver of local taints, and what is called when a unit begins to wait."""
-        self._failed_devices.connect(see)
-        self._on_begin = on_begin
 
     @property
     def count(self) -> int:
@@ -172,7 +169,6 @@ class PreBind:
     def close(self) -> None:
         """Stop every wait, and begin no other wait."""
         self._is_closed = True
-        self._failed_devices.disconnect()
         for events in self._waiters.values():
             for event in events:
                 event.set()
@@ -195,7 +191,7 @@ class PreBind:
         if isinstance(end, DevicesReady):
             self._failed_devices.recovered(each for claim in relevant for each in conditioned(claim))
         if isinstance(end, WaitFailed) and end.reason.code in _FAILURES:
-            self.preemption_backoff.start(each.pod_uid for each in unit.placements)
+            self._preemption_backoff.start(each.pod_uid for each in unit.placements)
         await self._reports.suppress(each.pod_uid for each in unit.placements)
         return end
 

@@ -26,7 +26,7 @@ from scheduler.history.records import (
     with_plan,
 )
 from scheduler.settings import HistorySettings
-from solver.domain import ClaimId, Placement, Plan, PodId, Reason, Victim
+from solver.domain import Placement, Plan, PodId, Reason, Victim
 
 _MOST_PENDING: Final = 10_000
 """Records that wait to be encoded."""
@@ -58,15 +58,12 @@ class DecisionHistory:
     def __init__(
         self,
         settings: HistorySettings,
-        find: FindClaim | None = None,
         *,
         is_kept: bool = True,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`find` gives the claims that are allocated already when a pod is placed; `connect` replaces it."""
         self._most_records: Final = settings.max_records if is_kept else 0
         self._most_bytes: Final = settings.max_mib * 1024 * 1024
-        self._find: FindClaim = find or _find_none
         self._now: Final = now
         self._pending: Final[deque[_Make]] = deque(maxlen=min(_MOST_PENDING, self._most_records))
         self._lock: Final = threading.Lock()
@@ -77,19 +74,24 @@ class DecisionHistory:
         self._dropped = 0
         self._dropped_pending = 0
 
-    def connect(self, find: FindClaim) -> None:
-        """Look for claims in another cluster cache: the scheduler has started again in this process."""
-        self._find = find
-
     def begin(self) -> int:
         """Return the number of the next decision, from 1."""
         self._number += 1
         return self._number
 
     def decided(
-        self, number: int, plan: Plan, *, profile: str, pods: int, seconds: float, is_isolated: bool, file: str = ""
+        self,
+        number: int,
+        plan: Plan,
+        find: FindClaim,
+        *,
+        profile: str,
+        pods: int,
+        seconds: float,
+        is_isolated: bool,
+        file: str = "",
     ) -> None:
-        """Append a decision; `pods` counts its pods."""
+        """Append a decision; `pods` counts its pods, `find` gives the claims that were allocated before it."""
         record = DecisionRecord(
             decision=number,
             time=self._now(),
@@ -101,7 +103,7 @@ class DecisionHistory:
             isolated=is_isolated,
             file=file,
         )
-        self._append(partial(with_plan, record, plan, self._find))
+        self._append(partial(with_plan, record, plan, find))
 
     def bound(self, number: int, placement: Placement, devices: tuple[str, ...], seconds: float) -> None:
         """Append that a pod was bound."""
@@ -192,7 +194,3 @@ class DecisionHistory:
 
     def _pod(self, result: PodResult, pod: PodId) -> PodRecord:
         return PodRecord(time=self._now(), result=result, namespace=pod.namespace, name=pod.name)
-
-
-def _find_none(_: ClaimId) -> None:
-    """Before `connect` no claim is known."""

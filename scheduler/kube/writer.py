@@ -119,11 +119,16 @@ class WritesUnderWay:
         await self._sleep(max(0.0, self._lost_until - self._clock()))
 
 
+async def _at_once() -> None:
+    """No watch is followed."""
+
+
 class Writer:
     """
     Sends requests within the slots that the API server keeps up with, writes only while the fence allows.
 
     A unit holds one of `unit_slots` while it writes: two for every request slot keep all request slots in use.
+    No write is sent before `until_fresh` returns: `WatchAges.until_fresh` waits while a watch is stale.
     """
 
     def __init__(
@@ -133,6 +138,8 @@ class Writer:
         timeout_seconds: float = 10.0,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        *,
+        until_fresh: Callable[[], Awaitable[None]] = _at_once,
     ) -> None:
         self._slots: Final = slots
         self.unit_slots: Final = ResizableSemaphore(lambda: 2 * slots.limit)
@@ -140,19 +147,11 @@ class Writer:
         self._timeout_seconds: Final = timeout_seconds
         self._clock: Final = clock
         self._sleep: Final = sleep
-        self._on_write: Callable[[bool], None] = lambda _: None
+        self.subscribers: Final[list[Callable[[bool], None]]] = []
+        """Called with every write that is sent: with whether it is a status write."""
         self._under_way: Final = WritesUnderWay()
         self._is_closed = False
-        self.until_fresh: Callable[[], Awaitable[None]] = _at_once
-
-    def connect(self, on_write: Callable[[bool], None], until_fresh: Callable[[], Awaitable[None]]) -> None:
-        """
-        Have `on_write` called for every write that is sent, with whether it is a status write.
-
-        No write is sent before `until_fresh` returns: `WatchAges.until_fresh` waits while a watch is stale.
-        """
-        self._on_write = on_write
-        self.until_fresh = until_fresh
+        self.until_fresh: Final = until_fresh
 
     async def write(self, request: ApiCall[T], *, is_status: bool = False) -> T:
         """
@@ -210,7 +209,8 @@ class Writer:
         async with self._slots.slot(is_status=is_status):
             await self.until_fresh()
             seconds = self.require_open()
-            self._on_write(is_status)
+            for tell in self.subscribers:
+                tell(is_status)
             with self._under_way.counted(seconds):
                 return await self._paced(request, seconds)
 
@@ -231,7 +231,3 @@ class Writer:
             raise
         self._slots.answered(self._clock() - started)
         return answer
-
-
-async def _at_once() -> None:
-    """No watch is followed."""

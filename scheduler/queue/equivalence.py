@@ -182,6 +182,10 @@ KeyOf = Callable[[PodTerms], Hashable | None]
 """Gives the equivalence key of a pod, as `EquivalenceKeys.of`."""
 
 
+def no_key(_: PodTerms) -> None:
+    """Give no pod a key: each is retried by itself."""
+
+
 NewestHint = Callable[[frozenset[ReasonCode]], int]
 """Gives the number of the last hint by which pods with these reasons may fit."""
 
@@ -259,14 +263,10 @@ class RetryGroup:
 class EquivalenceClasses:
     """All classes and groups. `changed_groups` collects those whose number of representatives may be wrong."""
 
-    def __init__(self) -> None:
-        self._key_of: KeyOf = lambda _: None
+    def __init__(self, key_of: KeyOf) -> None:
+        self._key_of: Final = key_of
         self._classes: Final[WeakValueDictionary[Hashable, EquivalenceClass]] = WeakValueDictionary()
         self._changed: Final[dict[RetryGroup, None]] = {}
-
-    def connect(self, key_of: KeyOf) -> None:
-        """Say what gives pods their keys; before that no pods are equal."""
-        self._key_of = key_of
 
     def terms(self, pod: Pod) -> PodTerms:
         """Return the terms of a version of a pod, interned now: forming a batch of many pods hashes none of them."""

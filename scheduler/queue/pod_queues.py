@@ -12,7 +12,7 @@ from typing import Final
 from scheduler.backoff import MOST_EARLY, MOST_HINTED_SECONDS, Backoff
 from scheduler.queue.active_queue import ActiveQueue
 from scheduler.queue.backoff_queue import BackoffQueue
-from scheduler.queue.equivalence import MOST_REPRESENTATIVES, EquivalenceClasses, RetryGroup, is_shared_failure
+from scheduler.queue.equivalence import MOST_REPRESENTATIVES, EquivalenceClasses, KeyOf, RetryGroup, is_shared_failure
 from scheduler.queue.freed_resources import FreedResources
 from scheduler.queue.gangs import QueuedGangs
 from scheduler.queue.indexed_heap import DueTime, IndexedHeap
@@ -44,13 +44,15 @@ class PodQueues:
     that a condition reports it, after `gang_report_seconds`.
     """
 
-    def __init__(self, gangs: QueuedGangs, backoff: Backoff, flush_seconds: float, gang_report_seconds: float) -> None:
+    def __init__(
+        self, gangs: QueuedGangs, backoff: Backoff, key_of: KeyOf, flush_seconds: float, gang_report_seconds: float
+    ) -> None:
         self.pods: Final[dict[PodId, QueuedPod]] = {}
         self.counts: Final = dict.fromkeys(PodState, 0)
         self.active: Final = ActiveQueue()
         self.freed: Final = FreedResources(self.pods)
         self.unschedulable: Final = UnschedulablePods(self.freed)
-        self.classes: Final = EquivalenceClasses()
+        self.classes: Final = EquivalenceClasses(key_of)
         self._gangs: Final = gangs
         self._backoff: Final = backoff
         self._flush_seconds: Final = flush_seconds
@@ -284,8 +286,6 @@ class PodQueues:
         if self.has_more(queued) and queued.pod.priority > lowest:
             return False
         return self.unschedulable.may_succeed(queued) or self.unschedulable.has_missed_hint(queued)
-
-    # Equivalence classes
 
     def _join_group(self, queued: QueuedPod) -> bool:
         """Let a pod join its equals with the same reasons; return whether it is a representative, or has no equals."""

@@ -24,7 +24,7 @@ from scheduler.change import Transition
 from scheduler.cluster.gang_members import is_same_member
 from scheduler.queue.active_queue import PopOrder
 from scheduler.queue.cluster_events import ClusterEvent, claim_of, events_of, gang_of
-from scheduler.queue.equivalence import INITIAL_QUOTA, KeyOf
+from scheduler.queue.equivalence import INITIAL_QUOTA, KeyOf, no_key
 from scheduler.queue.gangs import QueuedGangs
 from scheduler.queue.pod_queues import MOST_MOVES, PodQueues
 from scheduler.queue.queued_pod import PodIdsByKey, PodState, QueuedPod, QueueEvent
@@ -41,13 +41,14 @@ class SchedulingQueue:
 
     No call's work grows with the number of unschedulable pods: a hint marks all pods with a reason at once, and
     `take_batch` moves a bounded number of marked pods, in their order. Of equal pods with the same reasons only the
-    representatives are marked (`equivalence`).
+    representatives are marked (`equivalence`): `key_of` says which pods are equal, by default none.
     """
 
     def __init__(
         self,
         scheduler_names: Collection[str],
         *,
+        key_of: KeyOf = no_key,
         backoff: Backoff | None = None,
         flush_seconds: float = 300.0,
         gangs: QueuedGangs | None = None,
@@ -58,7 +59,7 @@ class SchedulingQueue:
         self._claim_users: Final[PodIdsByKey[AnyClaim]] = PodIdsByKey(_claims)
         self._changed_gangs: Final[dict[GangId, None]] = {}
         """Gangs that lack members, and not the same ones as before."""
-        self._queues: Final = PodQueues(self._gangs, backoff or Backoff(), flush_seconds, gang_report_seconds)
+        self._queues: Final = PodQueues(self._gangs, backoff or Backoff(), key_of, flush_seconds, gang_report_seconds)
         self._next_victim_at = float("inf")
 
     def __len__(self) -> int:
@@ -77,10 +78,6 @@ class SchedulingQueue:
     def counts(self) -> dict[PodState, int]:
         """Count the pods by state."""
         return dict(self._queues.counts)
-
-    def connect(self, key_of: KeyOf) -> None:
-        """Say what gives pods their equivalence keys; before that each pod is retried by itself."""
-        self._queues.classes.connect(key_of)
 
     def offer(self, pod: Pod, now: float, before: Pod | None = None) -> None:
         """

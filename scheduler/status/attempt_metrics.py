@@ -43,13 +43,14 @@ class AttemptMetrics:
     def __init__(
         self,
         metrics: Metrics,
+        counts: Callable[[], Mapping[PodState, int]],
         clock: Callable[[], float] = time.monotonic,
         *,
         claim: Callable[[ClaimId], Claim | None] = lambda _: None,
         is_leading: bool = True,
     ) -> None:
         """
-        `claim` gives a claim as it is now, with what is assumed about it.
+        `counts` counts the queue's pods by state. `claim` gives a claim as it is now, with what is assumed about it.
 
         Queues of a standby are not counted, or the sum over all replicas would have every pod twice.
         """
@@ -61,13 +62,9 @@ class AttemptMetrics:
         self._series: Final[dict[tuple[str, str], tuple[prometheus.Counter, prometheus.Histogram]]] = {}
         """Children of the series by result and profile: `labels` costs more than the count."""
         self._shown_gaps: Mapping[str, float] = {}
-        self._counts: Callable[[], Mapping[PodState, int]] = Counter[PodState]
-
-    def connect(self, counts: Callable[[], Mapping[PodState, int]]) -> None:
-        """Connect the function that counts the queue's pods by state."""
-        self._counts = counts
+        self._counts: Final = counts
         for state, name in _QUEUES.items():
-            self._metrics.pending_pods.labels(name).set_function(partial(self._count, state))
+            metrics.pending_pods.labels(name).set_function(partial(self._count, state))
 
     def _count(self, state: PodState) -> int:
         return self._counts()[state] if self.is_leading else 0

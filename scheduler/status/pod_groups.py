@@ -59,7 +59,11 @@ class _GroupStatus(NamedTuple):
 
 
 class PodGroupStatusWriter:
-    """Queues conditions without waiting; `run` writes them."""
+    """
+    Queues conditions without waiting; `run` writes them.
+
+    `collection` is the path of PodGroups on the API server, empty where it has none: no condition is written.
+    """
 
     def __init__(
         self,
@@ -67,6 +71,7 @@ class PodGroupStatusWriter:
         writer: Writer,
         cluster: Cluster,
         status: tuple[StatusWriter, Metrics],
+        collection: str,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -74,7 +79,8 @@ class PodGroupStatusWriter:
         self._writer: Final = writer
         self._cluster: Final = cluster
         self._status, self._metrics = status
-        self._collection = self._type = ""
+        self._collection: Final = collection
+        self._type: Final = api_versions.pod_group_condition(collection.split("/")[-2]) if collection else ""
         self._clock: Final = clock
         self._due: Final[dict[GangId, _GroupStatus]] = {}
         self._later: Final[dict[GangId, tuple[float, _GroupStatus]]] = {}
@@ -83,11 +89,6 @@ class PodGroupStatusWriter:
         self._composites: Final[set[tuple[str, str]]] = set()
         """CompositePodGroups that a warning was logged for."""
         self._has_work: Final = asyncio.Event()
-
-    def connect(self, collection: str) -> None:
-        """Set the path of PodGroups on the API server; with an empty one no condition is written."""
-        self._collection = collection
-        self._type = api_versions.pod_group_condition(collection.split("/")[-2]) if collection else ""
 
     def forget_queued(self) -> None:
         """Drop what was queued while another replica led, which has written it."""

@@ -300,8 +300,15 @@ class Scheduler:
         slots = RequestSlots(ConcurrencyLimit(), clock, clock.sleep)
         writer = Writer(slots, NoFence(), 10.0, clock, clock.sleep)
         self.world: Final = world
-        self.commit: Final = Commit(cast("Client", None), world.cluster, writer, cast("PreBind", None), clock)
-        self.commit.pod_groups.connect("/podgroups")
+        self.commit: Final = Commit(
+            cast("Client", None),
+            world.cluster,
+            writer,
+            cast("PreBind", None),
+            lambda _: None,
+            pod_groups="/podgroups",
+            clock=clock,
+        )
 
     async def decide(self) -> None:
         cluster, self.world.is_group_looked_at = self.world.cluster, False

@@ -72,7 +72,7 @@ def groups(metrics: Metrics, turns: Turns, patch: pytest.MonkeyPatch) -> Loop:
     patch.setattr(PodGroupStatusWriter, "_write_due", turns.turn_later)
     patch.setattr(PodGroupStatusWriter, "_wait_for_work", lambda _: asyncio.sleep(0))
     status = cast("StatusWriter", None), metrics
-    return PodGroupStatusWriter(cast("Client", None), cast("Writer", None), Cluster(), status).run
+    return PodGroupStatusWriter(cast("Client", None), cast("Writer", None), Cluster(), status, "").run
 
 
 def watch_ages(metrics: Metrics, turns: Turns, patch: pytest.MonkeyPatch) -> Loop:

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, cast
@@ -17,13 +18,13 @@ from scheduler.cluster.unit import Bound, Outcome, Undone
 from scheduler.commit.claims import ClaimWriter
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
-from scheduler.commit.local_taints import FailedDevices, SuspectDevices
+from scheduler.commit.local_taints import FailedDevices, LocalTaints, SuspectDevices
 from scheduler.commit.manually_bound import ManuallyBoundPods
-from scheduler.commit.prebind import PreBind
+from scheduler.commit.prebind import PreBind, PreemptionBackoff
 from scheduler.commit.rollback import Rollback
 from scheduler.commit.speculative_finalizers import SpeculativeFinalizers
 from scheduler.commit.stale_allocations import StaleAllocations
-from scheduler.components import Components
+from scheduler.components import Components, equivalence_keys
 from scheduler.cycle import SchedulingCycle
 from scheduler.history.decision_history import DecisionHistory
 from scheduler.isolated_lane import IsolatedLane
@@ -32,6 +33,7 @@ from scheduler.kube.client import Client
 from scheduler.kube.writer import ApiCall, Writer
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import GangReplacements, QueuedGangs, SchedulingQueue, StarvationTracker
+from scheduler.queue_waker import QueueWaker
 from scheduler.settings import HistorySettings
 from scheduler.status.attempt_metrics import AttemptMetrics
 from scheduler.status.events import EventFactory
@@ -106,9 +108,6 @@ class Committing:
     def __init__(self) -> None:
         self.count = 0
 
-    def connect(self, _: object) -> None:
-        pass
-
     async def begin(self, units: Sequence[Unit]) -> None:
         pass
 
@@ -154,16 +153,32 @@ class Town:
         client, writer = cast("Client", None), cast("Writer", Direct())
         narrator, allowance = EventFactory("host"), StatusTokenBucket(0.5, lambda: self.now)
         self.reports = StatusWriter(client, writer, self.metrics, narrator, allowance, clock=lambda: self.now)
-        avoidance = FailedDevices(60.0, self.metrics)
-        waits = PreBind(self.cluster, self.reports, avoidance, timeout_seconds=600.0, clock=lambda: self.now)
-        pending = SchedulingQueue(OURS, gangs=QueuedGangs(lambda gang: self.cluster.gang_progress(gang, OURS)))
-        replacements, deciding = GangReplacements(self.cluster.claim), cast("Decider", Deciding(self.cluster))
+        taints, fewer_writing = LocalTaints(self.metrics), asyncio.Event()
+        backoff, replacements = PreemptionBackoff(60.0, lambda: self.now), GangReplacements(self.cluster.claim)
+        waits = PreBind(
+            self.cluster,
+            self.reports,
+            FailedDevices(taints, 60.0),
+            backoff,
+            timeout_seconds=600.0,
+            on_begin=fewer_writing.set,
+            clock=lambda: self.now,
+        )
+        starvation = StarvationTracker(300.0, replacements)
+        pending = SchedulingQueue(
+            OURS,
+            key_of=equivalence_keys(self.cluster, starvation, backoff, lambda: self.now).of,
+            gangs=QueuedGangs(lambda gang: self.cluster.gang_progress(gang, OURS)),
+        )
+        waker, deciding = QueueWaker(self.cluster, pending, lambda: self.now), cast("Decider", Deciding(self.cluster))
         told = partial(self.reports.report_unschedulable, node_count=0)
-        history = DecisionHistory(HistorySettings(max_records=50), self.cluster.claim)
+        history = DecisionHistory(HistorySettings(max_records=50))
         self.parts = Components(
             cluster=self.cluster,
             queue=pending,
-            starvation=StarvationTracker(300.0, replacements),
+            waker=waker,
+            fewer_writing=fewer_writing,
+            starvation=starvation,
             gang_replacements=replacements,
             quarantine=Quarantine(self.metrics, lambda _, __: None),
             worker=cast("WorkerSupervisor", Absent()),
@@ -176,24 +191,37 @@ class Town:
                 cast("ClaimWriter", Finalizing()), self.cluster.observed_claim, self.metrics
             ),
             prebind=waits,
+            preemption_backoff=backoff,
             stale_allocations=StaleAllocations(
                 self.cluster, pending, cast("Rollback", None), self.reports, self.metrics
             ),
             pod_groups=PodGroupStatusWriter(
-                client, writer, self.cluster, (self.reports, self.metrics), clock=lambda: self.now
+                client,
+                writer,
+                self.cluster,
+                (self.reports, self.metrics),
+                "/apis/scheduling.k8s.io/v1alpha2/podgroups",
+                clock=lambda: self.now,
             ),
-            evictions=Evictions(client, writer, self.cluster, (self.reports, history), self.metrics),
+            evictions=Evictions(
+                client,
+                writer,
+                self.cluster,
+                (self.reports, history),
+                self.metrics,
+                on_given_up=waker.preemption_given_up,
+            ),
             history=history,
             status=self.reports,
-            attempt_metrics=AttemptMetrics(self.metrics),
+            attempt_metrics=AttemptMetrics(self.metrics, pending.counts),
             fleet_counter=cast("FleetCounter", None),
             writer=writer,
             metrics=self.metrics,
         )
-        self.parts.pod_groups.connect("/apis/scheduling.k8s.io/v1alpha2/podgroups")
         self.cycle = SchedulingCycle(self.parts, {"dovetail": Policy()}, 100, lambda: self.now)
-        self.suspicion = SuspectDevices(60.0, self.metrics)
-        self.suspicion.connect(self.cluster, self.cycle.see)
+        self.following = ExitStack()
+        self.following.enter_context(taints.followed_by(self.cycle.see))
+        self.suspicion = SuspectDevices(taints, self.cluster, 60.0)
         self.strays = ManuallyBoundPods(self.cluster, self.reports, ["dovetail"], self.metrics, lambda: self.now)
         self.see(seen(b.node("n1", cpu=8)), seen(b.gpu_slice("n1", count=4)), seen(b.gpu_class()))
 

@@ -20,11 +20,11 @@ from scheduler.cluster.unit import Aborted, Bound, LostRace, Outcome, PartlyBoun
 from scheduler.commit.claims import ClaimWriter
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
-from scheduler.commit.local_taints import FailedDevices
-from scheduler.commit.prebind import PreBind
+from scheduler.commit.local_taints import FailedDevices, LocalTaints
+from scheduler.commit.prebind import PreBind, PreemptionBackoff
 from scheduler.commit.speculative_finalizers import SpeculativeFinalizers
 from scheduler.commit.stale_allocations import StaleAllocations
-from scheduler.components import Components
+from scheduler.components import Components, equivalence_keys
 from scheduler.cycle import SchedulingCycle
 from scheduler.history.decision_history import DecisionHistory
 from scheduler.history.records import DecisionRecord, PodRecord, PodResult
@@ -33,6 +33,7 @@ from scheduler.kube.client import Client
 from scheduler.kube.writer import Writer
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import Backoff, GangReplacements, PodState, SchedulingQueue, StarvationTracker
+from scheduler.queue_waker import QueueWaker
 from scheduler.settings import HistorySettings
 from scheduler.status.attempt_metrics import AttemptMetrics
 from scheduler.status.pod_groups import PodGroupStatusWriter
@@ -126,9 +127,6 @@ class Committing:
         """Whether the watch has shown the claims for extended resources of bound pods."""
         self.is_shown.set()
 
-    def connect(self, _: object) -> None:
-        pass
-
     async def begin(self, units: Sequence[Unit]) -> None:
         pass
 
@@ -206,12 +204,22 @@ class Repairing:
 class Hall:
     """A cycle with the real mirror and queue, and doors that do as a test wants."""
 
-    def __init__(self, max_pods: int = 100, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        max_pods: int = 100,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        starvation_seconds: float = 300.0,
+        backoff: Backoff | None = None,
+    ) -> None:
         self.clock = VirtualClock(0.0)
         self.cluster = Cluster()
         self.replacements = GangReplacements(self.cluster.claim)
-        self.starvation = StarvationTracker(300.0, self.replacements)
-        self.pending = SchedulingQueue({"dovetail", "other"})
+        self.starvation = StarvationTracker(starvation_seconds, self.replacements)
+        self.preemption_backoff = PreemptionBackoff(300.0)
+        keys = equivalence_keys(self.cluster, self.starvation, self.preemption_backoff, clock)
+        self.pending = SchedulingQueue({"dovetail", "other"}, key_of=keys.of, backoff=backoff)
+        waker, fewer_writing = QueueWaker(self.cluster, self.pending, clock), asyncio.Event()
         self.deciding = Deciding(self.cluster)
         self.committing = Committing()
         self.finalizing = Finalizing()
@@ -219,12 +227,19 @@ class Hall:
         self.repairing = Repairing()
         self.metrics = Metrics()
         self.waits = PreBind(
-            self.cluster, cast("StatusWriter", self.telling), FailedDevices(300.0, self.metrics), timeout_seconds=600.0
+            self.cluster,
+            cast("StatusWriter", self.telling),
+            FailedDevices(LocalTaints(self.metrics), 300.0),
+            self.preemption_backoff,
+            timeout_seconds=600.0,
+            on_begin=fewer_writing.set,
         )
-        self.history = DecisionHistory(HistorySettings(), self.cluster.claim)
-        parts = Components(
+        self.history = DecisionHistory(HistorySettings())
+        self.parts = Components(
             cluster=self.cluster,
             queue=self.pending,
+            waker=waker,
+            fewer_writing=fewer_writing,
             starvation=self.starvation,
             gang_replacements=self.replacements,
             worker=cast("WorkerSupervisor", Noting()),
@@ -243,12 +258,14 @@ class Hall:
                 clock=clock,
             ),
             prebind=self.waits,
+            preemption_backoff=self.preemption_backoff,
             stale_allocations=cast("StaleAllocations", self.repairing),
             pod_groups=PodGroupStatusWriter(
                 cast("Client", None),
                 cast("Writer", None),
                 self.cluster,
                 (cast("StatusWriter", self.telling), self.metrics),
+                "",
             ),
             evictions=Evictions(
                 cast("Client", None),
@@ -256,26 +273,22 @@ class Hall:
                 self.cluster,
                 (cast("StatusWriter", self.telling), self.history),
                 self.metrics,
+                on_given_up=waker.preemption_given_up,
             ),
             history=self.history,
             status=cast("StatusWriter", self.telling),
             quarantine=Quarantine(self.metrics, lambda _, message: self.telling.told.append(("event", message))),
-            attempt_metrics=AttemptMetrics(self.metrics),
+            attempt_metrics=AttemptMetrics(self.metrics, self.pending.counts),
             fleet_counter=cast("FleetCounter", None),
             writer=cast("Writer", None),
             metrics=self.metrics,
         )
-        self.parts = parts
-        self.cycle = SchedulingCycle(parts, self.policies, max_pods, clock, sleep=self.pause)
+        self.cycle = SchedulingCycle(self.parts, self.policies, max_pods, clock, sleep=self.pause)
         self.cycle.see([seen(node("n1", cpu=8)), seen(gpu_slice("n1", count=4)), seen(gpu_class())])
 
     @property
     def policies(self) -> dict[str, Policy]:
         return {"dovetail": Policy(), "other": Policy(name="other")}
-
-    def remade(self) -> SchedulingCycle:
-        """Give a cycle over the same parts that passes pods over as this hall does now."""
-        return SchedulingCycle(replace(self.parts, starvation=self.starvation), self.policies, 100)
 
     async def pause(self, seconds: float) -> None:
         """Let the time between two live reads pass at once, and let others have their turn."""
@@ -862,9 +875,7 @@ async def test_finishing_gives_up_what_takes_too_long() -> None:
 
 
 async def test_a_pod_that_was_passed_over_goes_first_and_holds_a_node_until_it_is_placed() -> None:
-    hall = Hall()
-    hall.starvation = StarvationTracker(0.0)
-    hall.cycle = hall.remade()
+    hall = Hall(starvation_seconds=0.0)
     big = msgspec.structs.replace(pod("big", "four"), labels=())
     async with running(hall):
         hall.arrive(pod("first", "one"))
@@ -891,9 +902,7 @@ async def test_a_pod_that_was_passed_over_goes_first_and_holds_a_node_until_it_i
 
 
 async def test_no_node_is_held_for_a_pod_whose_claim_is_gone() -> None:
-    hall = Hall()
-    hall.starvation = StarvationTracker(0.0)
-    hall.cycle = hall.remade()
+    hall = Hall(starvation_seconds=0.0)
     async with running(hall):
         hall.arrive(pod("first", "one"))
         await settle()
@@ -929,9 +938,7 @@ async def test_a_crowd_whose_claims_are_late_lets_others_have_their_turn() -> No
 
 
 async def test_nothing_is_remembered_of_a_pod_that_is_gone_before_its_decision() -> None:
-    hall = Hall()
-    hall.starvation = StarvationTracker(0.0)
-    hall.cycle = hall.remade()
+    hall = Hall(starvation_seconds=0.0)
     hall.arrive(pod("p", cpu=100))
     hall.deciding.may_solve.clear()
     async with running(hall):
@@ -946,20 +953,18 @@ async def test_nothing_is_remembered_of_a_pod_that_is_gone_before_its_decision()
     assert hall.starvation.marked(Batch(pods=(pod("p", cpu=100),)), math.inf).overdue == ()
 
 
-def crowd(hall: Hall, count: int) -> None:
+def crowd(count: int) -> Hall:
     """Let equal pods wait for the one device of a node that is in use; they need not rest."""
-    pending = SchedulingQueue({"dovetail"}, backoff=Backoff(initial_seconds=0.0, ceiling_seconds=0.0))
-    hall.pending, hall.parts = pending, replace(hall.parts, queue=pending)
-    hall.cycle = SchedulingCycle(hall.parts, hall.policies, 1000, clock=lambda: 100.0)
+    hall = Hall(1000, lambda: 100.0, backoff=Backoff(initial_seconds=0.0, ceiling_seconds=0.0))
     hall.cycle.see([seen(gpu_slice("n1", count=1)), seen(HELD), seen(pod("old", "old", node_name="n1"))])
     for number in range(count):
         name = f"p-{number:04}"
         hall.cycle.see([seen(claim(name, owner_pod_uid=f"uid-default-{name}")), seen(pod(name, name))])
+    return hall
 
 
 async def test_of_equal_pods_the_first_is_decided_about_when_a_device_is_freed() -> None:
-    hall = Hall()
-    crowd(hall, 200)
+    hall = crowd(200)
     async with running(hall):
         assert hall.pending.counts()[PodState.UNSCHEDULABLE] == 200
         before = len(hall.deciding.batches)
@@ -971,9 +976,8 @@ async def test_of_equal_pods_the_first_is_decided_about_when_a_device_is_freed()
 
 
 async def test_a_pod_that_may_not_evict_for_a_while_is_decided_beside_its_equals() -> None:
-    hall = Hall()
-    crowd(hall, 200)
-    hall.waits.preemption_backoff.start(["uid-default-p-0150"])
+    hall = crowd(200)
+    hall.preemption_backoff.start(["uid-default-p-0150"])
     async with running(hall):
         before = len(hall.deciding.batches)
         hall.cycle.see([gone(pod("old", "old", node_name="n1")), gone(HELD)])

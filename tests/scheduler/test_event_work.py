@@ -204,8 +204,7 @@ def test_a_device_that_is_freed_and_given_costs_the_same_for_any_number_of_waiti
     holder = b.claim("old", allocation=b.allocation(b.result("gpu", "gpu-0", "n1")))
 
     def scene(count: int) -> Iterator[Callable[[], object]]:
-        pending = SchedulingQueue(OURS)
-        pending.connect(lambda terms: int(terms.pod.id.name[1:]) % 4)
+        pending = SchedulingQueue(OURS, key_of=lambda terms: int(terms.pod.id.name[1:]) % 4)
         for number in range(count):
             pending.offer(b.pod(f"p{number:05}", f"p{number:05}"), 0.0)
         for pod in pending.take_batch(0.0, count).pods:

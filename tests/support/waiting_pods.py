@@ -21,8 +21,7 @@ class WaitingPods:
     """A queue in which pods wait for what `codes` say, and their backoff is over; all of them are equal by default."""
 
     def __init__(self, *names: str, codes: Sequence[ReasonCode] = (IN_USE,), key_of: KeyOf = lambda _: "same") -> None:
-        self.queue = SchedulingQueue(["dovetail"])
-        self.queue.connect(key_of)
+        self.queue = SchedulingQueue(["dovetail"], key_of=key_of)
         self.now = 0.0
         self.add(*names, codes=codes)
 

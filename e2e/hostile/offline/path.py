@@ -65,9 +65,10 @@ class Path:
         self.replica = Cluster()
         self._watches = {kind: ListWatch(kind) for kind in Kind}
         self._pending = SchedulingQueue(
-            SCHEDULERS, gangs=QueuedGangs(lambda gang: self.cluster.gang_progress(gang, SCHEDULERS))
+            SCHEDULERS,
+            key_of=EquivalenceKeys(self.cluster.claim, lambda _: False, lambda _: False).of,
+            gangs=QueuedGangs(lambda gang: self.cluster.gang_progress(gang, SCHEDULERS)),
         )
-        self._pending.connect(EquivalenceKeys(self.cluster.claim, lambda _: False, lambda _: False).of)
         self._engine = SolverCache()
         self._verifier_cache = VerifierCache()
         self._policy: Policy = default().policy(SCHEDULERS[0])

@@ -77,7 +77,7 @@ class Hall:
         self.reviewing, self.metrics = Reviewing(), Metrics()
         self.clock = VirtualClock()
         self.api = SchedulerApi(settings, cast("Client", self.reviewing), self.metrics, self.clock)
-        history = DecisionHistory(HistorySettings(), lambda _: None)
+        history = DecisionHistory(HistorySettings())
         for namespace in ("team", "others"):
             placed = Placement(pod=PodId(namespace, "p"), pod_uid="p", node="n1")
             history.bound(1, placed, ("gpu.example.com/n1/gpu-0",), 1.0)

@@ -82,10 +82,12 @@ def _plan(*, placed: tuple[str, ...] = (), waiting: tuple[str, ...] = ()) -> Pla
 def _history() -> DecisionHistory:
     """`late` waits in two decisions, `soon` in the first; the third places both; `gone` is evicted."""
     begin, seconds = datetime.now(UTC) - timedelta(minutes=5), itertools.count()
-    history = DecisionHistory(HistorySettings(), lambda _: None, now=lambda: begin + timedelta(seconds=next(seconds)))
+    history = DecisionHistory(HistorySettings(), now=lambda: begin + timedelta(seconds=next(seconds)))
     for plan in (_plan(waiting=("late", "soon")), _plan(waiting=("late",)), _plan(placed=("late", "soon"))):
         number = history.begin()
-        history.decided(number, plan, profile="dovetail", pods=2, seconds=0.25, is_isolated=False, file="/f/x.json")
+        history.decided(
+            number, plan, lambda _: None, profile="dovetail", pods=2, seconds=0.25, is_isolated=False, file="/f/x.json"
+        )
     history.bound(3, _placement("late"), ("gpu.example.com/gpu-4/gpu-3",), 68.2)
     victim = Victim(pod=PodId("team", "gone"), pod_uid="gone", node="gpu-4", message="for a pod of another namespace")
     history.evicted(victim, PodId("others", "urgent"))

@@ -9,8 +9,8 @@ import pytest
 from scheduler.cluster import Cluster, Unit, split_plan
 from scheduler.commit.affinity.affinity_order import AffinityOrder
 from scheduler.commit.commit import Commit
-from scheduler.commit.local_taints import FailedDevices
-from scheduler.commit.prebind import PreBind
+from scheduler.commit.local_taints import FailedDevices, LocalTaints
+from scheduler.commit.prebind import PreBind, PreemptionBackoff
 from scheduler.kube.client import Client
 from scheduler.kube.writer import Writer
 from scheduler.observe.metrics import Metrics
@@ -151,9 +151,16 @@ def test_units_are_split_in_the_order_of_their_affinity() -> None:
 async def test_a_unit_that_waits_for_another_holds_no_slot_and_delays_no_decision() -> None:
     cluster = cluster_of(NODES, STORE, WEB)
     writer, reports = cast("Writer", SimpleNamespace(unit_slots=asyncio.Lock())), cast("StatusWriter", None)
-    waits, begun_at = PreBind(cluster, reports, FailedDevices(300.0, Metrics()), timeout_seconds=600.0), list[int]()
-    waits.connect(lambda _: None, lambda: begun_at.append(waits.count))
-    commit = Commit(cast("Client", None), cluster, writer, waits)
+    begun_at = list[int]()
+    waits = PreBind(
+        cluster,
+        reports,
+        FailedDevices(LocalTaints(Metrics()), 300.0),
+        PreemptionBackoff(300.0),
+        timeout_seconds=600.0,
+        on_begin=lambda: begun_at.append(waits.count),
+    )
+    commit = Commit(cast("Client", None), cluster, writer, waits, lambda _: None, pod_groups="")
     async with writer.unit_slots:
         units = [placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")]
         await commit.begin(units)

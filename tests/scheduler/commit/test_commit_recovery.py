@@ -64,7 +64,8 @@ class Server:
 async def recovered(gate: Open | None = None, clock: VirtualClock | None = None, unit: Unit = UNIT) -> Outcome:
     clock = clock or VirtualClock()
     writer = Writer(RequestSlots(ConcurrencyLimit(), clock, clock.sleep), gate or Open(), 10.0, clock, clock.sleep)
-    commit = Commit(cast("Client", None), cluster_of(b.node("n1"), *PODS), writer, cast("PreBind", None), clock)
+    waits, cluster = cast("PreBind", None), cluster_of(b.node("n1"), *PODS)
+    commit = Commit(cast("Client", None), cluster, writer, waits, lambda _: None, pod_groups="", clock=clock)
     return await commit.recover(unit)
 
 

@@ -101,19 +101,19 @@ class Stage:
         for each in objects:
             self.cluster.apply(seen(each))
         self.lease, self.metrics = Lease(self.server), Metrics()
-        self.history = DecisionHistory(HistorySettings(), self.cluster.claim)
+        self.history = DecisionHistory(HistorySettings())
+        self.given_up: list[list[str]] = []
         self.evictions = Evictions(
             cast("Client", self.server),
             cast("Writer", Direct()),
             self.cluster,
             (cast("StatusWriter", self.ears), self.history),
             self.metrics,
+            on_given_up=lambda transitions: self.given_up.append([each.key for each in transitions]),
             record=self.lease,
             clock=lambda: self.now,
             wall=lambda: 5000.5,
         )
-        self.given_up: list[list[str]] = []
-        self.evictions.connect(lambda transitions: self.given_up.append([each.key for each in transitions]))
 
     async def run(self, preemption: Preemption = PREEMPTION) -> None:
         self.evictions.begin("dovetail", preemption, {HIGH.id: HIGH})

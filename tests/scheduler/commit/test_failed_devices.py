@@ -1,12 +1,13 @@
 """Devices that failed are kept back for a time that grows with each failure, and are given last after it."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 import pytest
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
-from scheduler.commit.local_taints import FailedDevices
+from scheduler.commit.local_taints import FailedDevices, LocalTaints
 from scheduler.observe.metrics import Metrics
 from solver import solve
 from solver.domain import BINDING_FAILED_TAINT, SUSPECT_TAINT, DeviceTaintRule, Policy
@@ -24,8 +25,9 @@ class Scene:
 
     def __init__(self, seconds: float = 300.0, devices: int = 2) -> None:
         self.clock, self.cluster, self.metrics = Ahead(), Cluster(), Metrics()
-        self.devices = FailedDevices(seconds, self.metrics)
-        self.devices.connect(self.see)
+        self.local_taints, self.following = LocalTaints(self.metrics), ExitStack()
+        self.following.enter_context(self.local_taints.followed_by(self.see))
+        self.devices = FailedDevices(self.local_taints, seconds)
         self.pod, self.claim = b.pod("p", "c"), b.claim("c")
         for each in (b.node("n1"), b.gpu_slice("n1", count=devices), b.gpu_class(), self.claim, self.pod):
             self.cluster.apply(seen(each))
@@ -133,9 +135,9 @@ async def test_a_device_is_given_to_others_first_and_is_given_where_it_is_the_on
 async def test_one_change_ends_the_exclusion_and_has_the_device_used_last() -> None:
     """Between two changes it would be like any other, and be chosen again before those that never failed."""
     scene, changes = Scene(60.0), list[tuple[Change, ...]]()
-    scene.devices.connect(lambda each: changes.append(tuple(each)))
-    scene.devices.failed((DEVICE,))
-    await scene.clock.sleep(15.0)
+    with scene.local_taints.followed_by(lambda each: changes.append(tuple(each))):
+        scene.devices.failed((DEVICE,))
+        await scene.clock.sleep(15.0)
 
     keys = [[(each.value is not None, each.key.split()[0]) for each in change] for change in changes]
     assert keys == [[(True, "failed")], [(True, "failed-before"), (False, "failed")]]
@@ -163,7 +165,7 @@ async def test_nothing_changes_after_the_end() -> None:
     await scene.resting()
     scene.devices.failed((OTHER,))
     before = scene.taints
-    scene.devices.disconnect()
+    scene.following.close()
     await scene.clock.sleep(120.0)
     assert scene.taints == before
     assert len(before) == 2
@@ -175,10 +177,10 @@ async def test_a_new_cluster_cache_gets_the_taints_that_are_left() -> None:
     scene.devices.failed((DEVICE, OTHER))
     await scene.clock.sleep(1.0)
     scene.devices.failed((DEVICE,))
-    scene.devices.disconnect()
+    scene.following.close()
 
     scene.cluster = Cluster()
-    scene.devices.connect(scene.see)
+    scene.following.enter_context(scene.local_taints.followed_by(scene.see))
     assert scene.taints == {"gpu-0": BINDING_FAILED_TAINT, "gpu-1": SUSPECT_TAINT}
     assert await scene.resting() == 2.0
     scene.devices.failed((DEVICE,))

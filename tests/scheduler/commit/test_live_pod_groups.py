@@ -40,9 +40,7 @@ class Server:
 
 
 def groups() -> LivePodGroups:
-    made = LivePodGroups(cast("Client", None), cast("Writer", Slots()))
-    made.connect("/podgroups")
-    return made
+    return LivePodGroups(cast("Client", None), cast("Writer", Slots()), "/podgroups")
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,15 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from typing import cast
 
 import msgspec
 import pytest
 
 from scheduler.change import Change
-from scheduler.commit.local_taints import FailedDevices
-from scheduler.commit.prebind import DevicesReady, PreBind, WaitFailed, WaitStopped
+from scheduler.commit.local_taints import FailedDevices, LocalTaints
+from scheduler.commit.prebind import DevicesReady, PreBind, PreemptionBackoff, WaitFailed, WaitStopped
 from scheduler.observe.metrics import Metrics
 from scheduler.status.status_writer import StatusWriter
 from solver.domain import Batch, Claim, DeviceStatus, Pod, ReasonCode
@@ -63,15 +64,19 @@ class PreBindScene:
         self.reported = ReportedStatus()
         self.now, self.set_ahead = ALLOCATED + 1, 0.0
         self.begun = 0
+        self.preemption_backoff = PreemptionBackoff(300.0, lambda: self.now)
+        taints, self.following = LocalTaints(Metrics()), ExitStack()
+        self.following.enter_context(taints.followed_by(self.see))
         self.waits = PreBind(
             self.cluster,
             cast("StatusWriter", self.reported),
-            FailedDevices(300.0, Metrics()),
+            FailedDevices(taints, 300.0),
+            self.preemption_backoff,
             timeout_seconds=600.0,
+            on_begin=self._begin,
             clock=lambda: self.now,
             wall=lambda: self.now + self.set_ahead,
         )
-        self.waits.connect(self.see, self._begin)
 
     def see(self, changes: Sequence[Change]) -> None:
         for change in changes:
@@ -232,7 +237,7 @@ async def test_a_pod_whose_device_failed_evicts_no_pod_for_the_next_device() -> 
     scene.see([seen(saying(broken="True"))])
     assert isinstance(await task, WaitFailed)
 
-    (pod,) = scene.waits.preemption_backoff.apply(Batch(pods=(POD,))).pods
+    (pod,) = scene.preemption_backoff.apply(Batch(pods=(POD,))).pods
     assert pod.preemption_policy == "Never"
 
 
@@ -242,7 +247,7 @@ async def test_a_pod_whose_claim_was_taken_away_is_not_to_blame() -> None:
     scene.see([gone(CLAIM)])
     assert isinstance(await task, WaitFailed)
 
-    assert scene.waits.preemption_backoff.apply(Batch(pods=(POD,))).pods == (POD,)
+    assert scene.preemption_backoff.apply(Batch(pods=(POD,))).pods == (POD,)
 
 
 @pytest.mark.parametrize("set_ahead", [-86_400.0, 86_400.0], ids=["set back", "set ahead"])
@@ -254,9 +259,9 @@ async def test_a_clock_that_is_set_does_not_change_the_preemption_backoff(set_ah
 
     scene.set_ahead = set_ahead
     scene.now += 299.0
-    assert POD.uid in scene.waits.preemption_backoff
+    assert POD.uid in scene.preemption_backoff
     scene.now += 2.0
-    assert POD.uid not in scene.waits.preemption_backoff
+    assert POD.uid not in scene.preemption_backoff
 
 
 @pytest.mark.parametrize("set_ahead", [-86_400.0, 86_400.0], ids=["set back", "set ahead"])

@@ -6,8 +6,8 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
-from scheduler.commit.local_taints import FailedDevices
-from scheduler.commit.prebind import DevicesReady, PreBind, WaitFailed
+from scheduler.commit.local_taints import FailedDevices, LocalTaints
+from scheduler.commit.prebind import DevicesReady, PreBind, PreemptionBackoff, WaitFailed
 from scheduler.commit.volumes import PreparedVolume
 from scheduler.observe.metrics import Metrics
 from scheduler.status.status_writer import StatusWriter
@@ -38,12 +38,13 @@ class PreBindScene:
         self.waits = PreBind(
             self.cluster,
             reports,
-            FailedDevices(300.0, Metrics()),
+            FailedDevices(LocalTaints(Metrics()), 300.0),
+            PreemptionBackoff(300.0),
             timeout_seconds=600.0,
+            on_begin=lambda: None,
             clock=lambda: self.now,
             wall=lambda: self.now + self.set_ahead,
         )
-        self.waits.connect(lambda _: None, lambda: None)
 
     async def begin(self) -> "asyncio.Task[object]":
         prepared = PreparedVolume(placement=PLACED, binding=ASKED, stored=SELECTED, is_ours=True)

@@ -1,11 +1,13 @@
 """Devices that work failed on, or that are reported unhealthy, are suspected for a while and given last."""
 
+from contextlib import ExitStack
+
 from msgspec.structs import replace
 
 from scheduler.change import Change, Kind, without_ended
 from scheduler.cluster import Cluster
 from scheduler.cluster.unit import Unit
-from scheduler.commit.local_taints import SuspectDevices
+from scheduler.commit.local_taints import LocalTaints, SuspectDevices
 from scheduler.observe.metrics import Metrics
 from solver.domain import SUSPECT_TAINT, Controller, DeviceTaintRule, Pod, UnhealthyDevice
 from tests.support import builders as b
@@ -27,8 +29,10 @@ class Scene:
     def __init__(self, seconds: float = 60.0) -> None:
         self.cluster = Cluster()
         self.changes: list[Change] = []
-        self.suspicion = SuspectDevices(seconds, Metrics())
-        self.suspicion.connect(self.cluster, self.changes.extend)
+        self.taints = LocalTaints(Metrics())
+        self.following = ExitStack()
+        self.following.enter_context(self.taints.followed_by(self.changes.extend))
+        self.suspicion = SuspectDevices(self.taints, self.cluster, seconds)
         self.tell(HELD)
 
     def tell(self, *objects: object) -> None:
@@ -184,7 +188,7 @@ async def test_a_pod_that_is_gone_is_forgotten() -> None:
 async def test_nothing_changes_after_the_end() -> None:
     clock, scene = Ahead(), Scene(seconds=60.0)
     scene.tell(with_report(RUNNING, ""))
-    scene.suspicion.disconnect()
+    scene.following.close()
     await clock.sleep(60.0)
     assert len(scene.changes) == 1
 
@@ -193,11 +197,12 @@ async def test_a_new_cluster_cache_gets_the_suspects_that_are_left() -> None:
     clock, scene, changes = Ahead(), Scene(seconds=60.0), list[Change]()
     scene.tell(with_report(RUNNING, "gpu.example.com/n1/gpu-0"))
     await clock.sleep(30.0)
-    scene.suspicion.disconnect()
-    scene.suspicion.connect(Cluster(), changes.extend)
-    assert [(each.key, each.value is not None) for each in changes] == [("suspect gpu.example.com/n1/gpu-0", True)]
+    scene.following.close()
+    with scene.taints.followed_by(changes.extend):
+        assert [(each.key, each.value is not None) for each in changes] == [("suspect gpu.example.com/n1/gpu-0", True)]
 
-    await clock.sleep(30.0)
-    assert changes[1:] == [replace(changes[0], value=None)]
-    scene.suspicion.connect(Cluster(), changes.extend)
-    assert len(changes) == 2
+        await clock.sleep(30.0)
+        assert changes[1:] == [replace(changes[0], value=None)]
+    with scene.taints.followed_by(changes.extend):
+        assert len(changes) == 2
+    assert len(scene.changes) == 1

@@ -1,6 +1,5 @@
 """A device whose allocation may be stored is given to no other claim, until it is known what the API server has."""
 
-from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
@@ -96,13 +95,17 @@ class Stage:
         self.cluster = cluster_of(b.node("n1"), b.gpu_slice("n1", count=1), POD, CLAIM)
         slots = RequestSlots(ConcurrencyLimit(), self.clock, self.clock.sleep)
         writer = Writer(slots, NoFence(), 10.0, self.clock, self.clock.sleep)
-        self.commit = Commit(cast("Client", None), self.cluster, writer, cast("PreBind", None), self.clock)
         self.woken: list[Transition] = []
-        self.commit.connect(self._wake)
+        self.commit = Commit(
+            cast("Client", None),
+            self.cluster,
+            writer,
+            cast("PreBind", None),
+            self.woken.extend,
+            pod_groups="",
+            clock=self.clock,
+        )
         self.uncertain = UncertainAllocations(self.cluster, self.commit.claims, Metrics(), clock=self.clock)
-
-    def _wake(self, transitions: Sequence[Transition]) -> None:
-        self.woken += transitions
 
     async def fail(self) -> Undone:
         self.cluster.assume(UNIT)

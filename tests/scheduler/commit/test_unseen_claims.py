@@ -114,7 +114,15 @@ class Stage:
         self.cluster = cluster_of(*OBJECTS, POD, b.pod("q", "d"), OTHER)
         slots = RequestSlots(ConcurrencyLimit(), self.clock, self.clock.sleep)
         self.writer = Writer(slots, NoFence(), 10.0, self.clock, self.clock.sleep)
-        self.commit = Commit(cast("Client", None), self.cluster, self.writer, cast("PreBind", None), self.clock)
+        self.commit = Commit(
+            cast("Client", None),
+            self.cluster,
+            self.writer,
+            cast("PreBind", None),
+            lambda _: None,
+            pod_groups="",
+            clock=self.clock,
+        )
         self.cluster.assume(UNIT)
 
     async def commit_for(self, seconds: float) -> asyncio.Task[Outcome]:

@@ -6,7 +6,7 @@ from scheduler.history.decision_history import DecisionHistory
 from scheduler.history.records import DecisionRecord, PodRecord, PodResult
 from scheduler.settings import HistorySettings
 from solver import solve_greedily
-from solver.domain import Claim, ClaimId, Placement, Plan, PodId, Policy, Victim
+from solver.domain import Placement, Plan, PodId, Policy, Victim
 from tests.support.builders import allocation, batch, claim, gpu_class, gpu_slice, node, pod, result, snapshot
 from tests.support.solver_problems import PATIENT
 
@@ -24,8 +24,7 @@ class Clock:
 
 
 def made(settings: HistorySettings = HistorySettings(), *, is_kept: bool = True) -> DecisionHistory:  # noqa: B008 - frozen
-    claims: dict[ClaimId, Claim] = {HELD.id: HELD}
-    return DecisionHistory(settings, claims.get, is_kept=is_kept, now=Clock())
+    return DecisionHistory(settings, is_kept=is_kept, now=Clock())
 
 
 def plan() -> Plan:
@@ -39,8 +38,10 @@ def placement(name: str = "p") -> Placement:
 
 
 def decide(history: DecisionHistory, found: Plan | None = None) -> int:
-    number = history.begin()
-    history.decided(number, found or plan(), profile="dovetail", pods=2, seconds=0.5, is_isolated=False, file="f")
+    number, claims = history.begin(), {HELD.id: HELD}
+    history.decided(
+        number, found or plan(), claims.get, profile="dovetail", pods=2, seconds=0.5, is_isolated=False, file="f"
+    )
     return number
 
 

@@ -37,8 +37,9 @@ class Server:
         return answer
 
 
-def writer(gate: Door, clock: VirtualClock) -> Writer:
-    return Writer(RequestSlots(ConcurrencyLimit(), clock, clock.sleep), gate, 10.0, clock, clock.sleep)
+def writer(gate: Door, clock: VirtualClock, ages: WatchAges | None = None) -> Writer:
+    slots, ages = RequestSlots(ConcurrencyLimit(), clock, clock.sleep), ages or WatchAges(180.0, clock)
+    return Writer(slots, gate, 10.0, clock, clock.sleep, until_fresh=ages.until_fresh)
 
 
 async def test_no_write_starts_when_the_gate_is_closed() -> None:
@@ -142,10 +143,26 @@ async def test_insisting_ends_with_the_last_error() -> None:
         await writer(Door(60.0), VirtualClock()).insist(server)
 
 
+async def test_subscribers_are_told_of_every_write_that_is_sent_and_of_nothing_else() -> None:
+    gate, server = Door(60.0), Server(Conflict(409), "written", "read")
+    made, told, counted = writer(gate, VirtualClock()), list[bool](), list[bool]()
+    made.subscribers.extend((told.append, counted.append))
+
+    with pytest.raises(Conflict):
+        await made.write(server)
+    await made.write(server, is_status=True)
+    await made.read(server)
+    gate.seconds = 0.0
+    with pytest.raises(FencedError):
+        await made.write(server)
+
+    assert told == counted == [False, True]
+
+
 async def test_no_write_starts_while_a_watch_is_stale_and_reads_do() -> None:
     clock, server = VirtualClock(), Server("read", "written")
-    ages, made = WatchAges(180.0, clock), writer(Door(60.0), clock)
-    made.connect(lambda _: None, ages.until_fresh)
+    ages = WatchAges(180.0, clock)
+    made = writer(Door(60.0), clock, ages)
     ages.heard(Kind.PODS)
     ages.heard(Kind.CLAIMS)
     clock.advance(181.0)
@@ -163,8 +180,8 @@ async def test_no_write_starts_while_a_watch_is_stale_and_reads_do() -> None:
 
 async def test_a_write_that_waited_for_a_watch_still_needs_the_gate() -> None:
     clock, gate, server = VirtualClock(), Door(60.0), Server("written")
-    ages, made = WatchAges(180.0, clock), writer(gate, clock)
-    made.connect(lambda _: None, ages.until_fresh)
+    ages = WatchAges(180.0, clock)
+    made = writer(gate, clock, ages)
     ages.heard(Kind.PODS)
     clock.advance(181.0)
     write = asyncio.create_task(made.write(server))

@@ -74,8 +74,8 @@ class Run:
     """A queue, its pods by position, and all that can be seen of it, with positions for names."""
 
     def __init__(self, pods: Sequence[Pod]) -> None:
-        self.queue = SchedulingQueue(["dovetail"])
-        self.queue.connect(EquivalenceKeys(lambda _: None, lambda _: False, lambda _: False).of)
+        keys = EquivalenceKeys(lambda _: None, lambda _: False, lambda _: False)
+        self.queue = SchedulingQueue(["dovetail"], key_of=keys.of)
         self.pods = list(pods)
         self.position = {pod.id: number for number, pod in enumerate(pods)}
         self.now = 0.0

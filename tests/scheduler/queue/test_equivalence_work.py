@@ -33,8 +33,8 @@ class Namespace:
 
     def __init__(self) -> None:
         self.claims: dict[ClaimId, Claim] = {}
-        self.queue = SchedulingQueue(["dovetail"])
-        self.queue.connect(EquivalenceKeys(self.claims.get, lambda _: False, lambda _: False).of)
+        keys = EquivalenceKeys(self.claims.get, lambda _: False, lambda _: False)
+        self.queue = SchedulingQueue(["dovetail"], key_of=keys.of)
 
     def offer(self, name: str) -> None:
         self.queue.offer(wide_pod(name), 0.0)

@@ -77,8 +77,7 @@ class World:
 
     def restart(self) -> None:
         """Begin with a queue that knows nothing of what came free before."""
-        self.queue = SchedulingQueue(["dovetail"])
-        self.queue.connect(lambda terms: (kind_of(terms.pod), terms.pod.priority))
+        self.queue = SchedulingQueue(["dovetail"], key_of=lambda terms: (kind_of(terms.pod), terms.pod.priority))
         for each in self.waiting.values():
             self.queue.offer(each, self.now)
 

@@ -41,8 +41,7 @@ class RetryGroupMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        self.pending = SchedulingQueue(["dovetail"])
-        self.pending.connect(lambda terms: key_of(terms.pod))
+        self.pending = SchedulingQueue(["dovetail"], key_of=lambda terms: key_of(terms.pod))
         self.free = Counter[str]()
         self.room = 10_000
         self.pods: dict[PodId, Pod] = {}

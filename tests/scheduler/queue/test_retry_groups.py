@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from scheduler.queue import PodState, SchedulingQueue
-from scheduler.queue.equivalence import INITIAL_QUOTA
+from scheduler.queue.equivalence import INITIAL_QUOTA, KeyOf
 from solver.domain import Pod, Reason, ReasonCode
 from tests.support.builders import allocation, claim, consumer, pod, result
 from tests.support.cluster_builders import became
@@ -26,9 +26,8 @@ def key_of(each: Pod) -> tuple[str, int] | None:
 class Queue:
     """A queue with retry groups, and the last batch."""
 
-    def __init__(self) -> None:
-        self.pending = SchedulingQueue(["dovetail"])
-        self.pending.connect(lambda terms: key_of(terms.pod))
+    def __init__(self, keys: KeyOf = lambda terms: key_of(terms.pod)) -> None:
+        self.pending = SchedulingQueue(["dovetail"], key_of=keys)
         self.taken: tuple[Pod, ...] = ()
 
     def wait(self, name: str, count: int, priority: int = 0, *codes: ReasonCode) -> None:
@@ -299,9 +298,9 @@ def test_a_pod_for_which_a_node_is_nominated_stands_for_itself(queue: Queue) -> 
     assert queue.take(5.0)[-1] == "p-0199"
 
 
-def test_a_pod_behind_others_whose_claim_is_like_theirs_no_more_is_tried_beside_them(queue: Queue) -> None:
+def test_a_pod_behind_others_whose_claim_is_like_theirs_no_more_is_tried_beside_them() -> None:
     apart = set[str]()
-    queue.pending.connect(lambda terms: None if terms.pod.id.name in apart else "p")
+    queue = Queue(lambda terms: None if terms.pod.id.name in apart else "p")
     queue.pending.offer(pod("p-0100", "c"), 0.0)
     queue.wait("p", 100)
     apart.add("p-0100")

@@ -1,5 +1,7 @@
 """What attempts count as."""
 
+from collections import Counter
+
 from scheduler.observe.metrics import Metrics
 from scheduler.status.attempt_metrics import AttemptMetrics
 from solver.domain import Pod, Reason, ReasonCode
@@ -15,7 +17,7 @@ class Counted:
 
     def __init__(self) -> None:
         self.metrics = Metrics()
-        self.attempts = AttemptMetrics(self.metrics, lambda: 7.0)
+        self.attempts = AttemptMetrics(self.metrics, Counter, lambda: 7.0)
 
     def of(self, result: str, on: Pod = P) -> float:
         """How many attempts ended so."""
@@ -53,7 +55,7 @@ def test_waiting_for_a_claim_is_no_attempt_of_the_pod() -> None:
 def test_the_oldest_waiting_pod_of_each_reason() -> None:
     now = [0.0]
     metrics = Metrics()
-    attempts = AttemptMetrics(metrics, lambda: now[0])
+    attempts = AttemptMetrics(metrics, Counter, lambda: now[0])
     for at, name in enumerate(("first", "second", "new")):
         now[0] = float(at)
         attempts.add(pod(name, "c"))
@@ -76,7 +78,7 @@ def test_the_time_to_placement_by_the_classes_that_were_allocated() -> None:
     done = claim(
         "c", either, request("nic", "rdma"), allocation=allocation(result("r/b", "g", "n"), result("nic", "x", "n"))
     )
-    attempts = AttemptMetrics(metrics, lambda: 7.0, claim={done.id: done}.get)
+    attempts = AttemptMetrics(metrics, Counter, lambda: 7.0, claim={done.id: done}.get)
     attempts.bound(P, 6.0)
     attempts.bound(pod("q"), 6.0)
 

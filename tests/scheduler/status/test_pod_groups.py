@@ -57,13 +57,17 @@ class Server:
 class Scene:
     """Groups with a server, a mirror with a gang of two pods of which `bound` have a node, and a clock."""
 
-    def __init__(self, bound: int = 0, conditions: tuple[tuple[str, str, str, str], ...] = ()) -> None:
+    def __init__(
+        self,
+        bound: int = 0,
+        conditions: tuple[tuple[str, str, str, str], ...] = (),
+        collection: str = COLLECTION,
+    ) -> None:
         self.server, self.cluster, self.now = Server(), Cluster(), 100.0
         self.metrics = Metrics()
         told = (cast("StatusWriter", self.server), self.metrics)
         writer, client = cast("Writer", self.server), cast("Client", self.server)
-        self.groups = PodGroupStatusWriter(client, writer, self.cluster, told, clock=lambda: self.now)
-        self.groups.connect(COLLECTION)
+        self.groups = PodGroupStatusWriter(client, writer, self.cluster, told, collection, clock=lambda: self.now)
         group = PodGroup(id=GANG, uid="uid-g", min_count=2, generation=1, conditions=conditions)
         self.cluster.apply(Change(kind=Kind.POD_GROUPS, key="default/g", value=group))
         self.pods = {}
@@ -108,8 +112,8 @@ async def test_what_was_noted_while_another_replica_led_is_not_written() -> None
 
 
 async def test_a_server_of_1_36_has_the_old_type_and_each_reads_its_own() -> None:
-    scene = Scene(bound=2, conditions=((SCHEDULED, "True", "Scheduled", ""),))
-    scene.groups.connect(COLLECTION.replace("v1beta1", "v1alpha2"))
+    conditions = ((SCHEDULED, "True", "Scheduled", ""),)
+    scene = Scene(bound=2, conditions=conditions, collection=COLLECTION.replace("v1beta1", "v1alpha2"))
     scene.groups.settled(Bound(unit=scene.unit, seconds=1.0), scene.pods)
     ((path, condition),) = await scene.written()
     assert (path.split("/")[3], condition["type"]) == ("v1alpha2", "PodGroupScheduled")

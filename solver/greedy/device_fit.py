@@ -16,7 +16,8 @@ import numpy as np
 
 from solver.domain import ConstraintKind
 from solver.problem.devices.inventory import Mask
-from solver.problem.devices.layout import GLOBAL, DeviceType, NodeGroup, State, type_at
+from solver.problem.devices.layout import DeviceType, NodeGroup, State, type_at
+from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.problem import Part, Problem
 from solver.problem.requests.component import Component, Line, Option
 from solver.solution import Pick, SharedChoice
@@ -27,67 +28,23 @@ Counts = tuple[tuple[tuple[int, int], ...], ...]
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """One search: budgets left, and steps left."""
+    """
+    One search on one node: what is left there, and the steps and looks at types that it has left.
+
+    `rank` is that of the options taken, once it has succeeded.
+    """
 
     problem: Problem
     group: NodeGroup
-    local: list[int]
-    wide: list[int]
+    ledger: NodeLedger
     steps: int
     work: int
     rank: int = 0
-    opened: int = 0
-    value: int = 0
-    suspects: int = 0
 
     def step(self) -> bool:
         """Begin one step more, unless there were enough of them."""
         self.steps -= 1
         return self.steps >= 0 and self.work >= 0
-
-    def left(self, budget: int) -> int:
-        """Units left of a budget."""
-        return self.wide[budget - GLOBAL] if budget >= GLOBAL else self.local[budget]
-
-    def take(self, budget: int, amount: int) -> None:
-        """Take units of a budget."""
-        if budget >= GLOBAL:
-            self.wide[budget - GLOBAL] -= amount
-        else:
-            self.local[budget] -= amount
-
-    def most(self, device: DeviceType, demand: int) -> int:
-        """How many devices of a type are left for a demand."""
-        takes = device.takes[demand]
-        if not takes:
-            return device.total
-        most = min(self.left(budget) // amount for budget, amount in takes)
-        if device.fresh >= 0 and self.left(device.fresh) > 0 and device.opens:
-            most = min(most, *(self.left(budget) // amount for budget, amount in device.opens if amount))
-        return min(most, device.total)
-
-    def use(self, device: DeviceType, demand: int, count: int) -> None:
-        """Take devices of a type for a demand; the first use of a shared one opens it."""
-        takes = device.takes[demand]
-        for budget, amount in takes:
-            self.take(budget, amount * count)
-        if takes and device.fresh >= 0 and self.left(device.fresh) > 0:
-            self.take(device.fresh, 1)
-            self.opened += 1
-            for budget, amount in device.opens:
-                self.take(budget, amount)
-        if takes:
-            self.value += device.value * count
-            self.suspects += device.is_suspect * count
-
-    def save(self) -> tuple[list[int], list[int], int, int, int, int]:
-        """Remember where the search stands."""
-        return self.local[:], self.wide[:], self.rank, self.opened, self.value, self.suspects
-
-    def restore(self, saved: tuple[list[int], list[int], int, int, int, int]) -> None:
-        """Go back to where it stood."""
-        local, wide, self.rank, self.opened, self.value, self.suspects = saved
-        self.local[:], self.wide[:] = local, wide
 
 
 def _pick_lines(attempt: Attempt, component: Component, option: Option) -> Counts | None:
@@ -115,12 +72,12 @@ def _pick_line(attempt: Attempt, line: Line) -> tuple[tuple[int, int], ...] | No
     needed = line.needed
     attempt.work -= len(line.types)
     for each in sorted(line.types, key=lambda each: _eagerness(attempt, devices[each], each, line)):
-        most = attempt.most(devices[each], line.demand)
+        most = attempt.ledger.most(devices[each], line.demand)
         if line.takes_each and most < devices[each].total:
             return None
         count = min(most, needed)
         if count > 0:
-            attempt.use(devices[each], line.demand, count)
+            attempt.ledger.take(devices[each], line.demand, count)
             counts.append((each, count))
             needed -= count
         if needed == 0:
@@ -134,9 +91,10 @@ def _eagerness(attempt: Attempt, device: DeviceType, reference: int, line: Line)
 
     Of those the one with the fewest left that are enough, else the one with the most, so that others stay whole.
     """
-    is_fresh = int(device.fresh >= 0 and attempt.left(device.fresh) > 0)
-    remaining = sum(attempt.left(budget) for budget in device.capacities.values())
-    most = 0 if device.is_shareable else attempt.most(device, line.demand)
+    ledger = attempt.ledger
+    is_fresh = int(ledger.is_fresh(device))
+    remaining = sum(ledger.left(budget) for budget in device.capacities.values())
+    most = 0 if device.is_shareable else ledger.most(device, line.demand)
     fit = (0, most) if most >= line.needed else (1, -most)
     return (int(device.is_suspect), is_fresh, device.value, len(device.takes), remaining, *fit, abs(reference))
 
@@ -173,18 +131,18 @@ class Singly:
                 continue
             if not self.attempt.step():
                 return
-            saved, values = self.attempt.save(), {key: set(known) for key, known in self.values.items()}
+            before, values = self.attempt.ledger.checkpoint(), {key: set(known) for key, known in self.values.items()}
             self._use(slots[0], each, device)
             yield from self._filled(slots[1:])
             chosen.pop()
             self.used[each] -= 1
             self.values = defaultdict(set, values)
-            self.attempt.restore(saved)
+            self.attempt.ledger.rollback(before)
 
     def _may_use(self, index: int, each: int, device: DeviceType) -> bool:
         line = self.option.lines[index]
         self.attempt.work -= 1
-        if self.attempt.most(device, line.demand) < 1:
+        if self.attempt.ledger.most(device, line.demand) < 1:
             return False
         if self.chosen[index].count(each) >= device.total if device.is_shareable else self.used[each] >= device.total:
             return False
@@ -194,7 +152,7 @@ class Singly:
 
     def _use(self, index: int, each: int, device: DeviceType) -> None:
         line = self.option.lines[index]
-        self.attempt.use(device, line.demand, 1)
+        self.attempt.ledger.take(device, line.demand, 1)
         self.chosen[index].append(each)
         self.used[each] += 1
         for number, values in self._distinct_values(line.request, device):
@@ -250,7 +208,8 @@ def serve(problem: Problem, parts: tuple[Part, ...], condition: Condition) -> De
     if not all(problem.options(part.component, group) for part in parts):
         return None
     steps, work = problem.params.greedy_options, problem.params.greedy_device_types
-    attempt = Attempt(problem, group, list(condition.state), list(condition.wide), steps=steps, work=work)
+    ledger = NodeLedger.of(condition.state, condition.wide)
+    attempt = Attempt(problem, group, ledger, steps=steps, work=work)
     copies = [
         (index, _Copy(problem.requests.components[part.component], problem.options(part.component, group)))
         for index, part in enumerate(parts)
@@ -263,17 +222,11 @@ def serve(problem: Problem, parts: tuple[Part, ...], condition: Condition) -> De
     picks: list[list[Pick]] = [[] for _ in parts]
     for position, (index, _) in enumerate(copies):
         picks[index].append(found[position])
-    local = tuple(attempt.local)
+    local = tuple(ledger.local)
     used = local != condition.state
-    after = Condition(condition.group, local, tuple(attempt.wide), condition.is_unused and not used)
-    cost = Cost(
-        attempt.rank,
-        attempt.suspects,
-        int(condition.is_unused and used),
-        attempt.opened,
-        attempt.value,
-        _leftover(group, attempt.local),
-    )
+    after = Condition(condition.group, local, tuple(ledger.wide), condition.is_unused and not used)
+    opened_nodes = int(condition.is_unused and used)
+    cost = Cost(attempt.rank, ledger.suspects, opened_nodes, ledger.opened, ledger.value, _leftover(group, local))
     return DeviceFit(tuple(tuple(each) for each in picks), after, cost)
 
 
@@ -289,7 +242,7 @@ def _difficulty(copy: _Copy) -> tuple[bool, int]:
     return len(copy.options) > 1, -max((line.needed for option in copy.options for line in option.lines), default=0)
 
 
-def _leftover(group: NodeGroup, local: list[int]) -> int:
+def _leftover(group: NodeGroup, local: State) -> int:
     return sum(local[device.gate] * device.value for device in group.types if not device.is_shareable)
 
 
@@ -301,14 +254,14 @@ def _serve_rest(attempt: Attempt, rest: list[tuple[int, _Copy]], found: dict[int
     for index in _by_preference(attempt, options):
         if not attempt.step():
             return False
-        saved = attempt.save()
+        before = attempt.ledger.checkpoint()
         lines = _pick_lines(attempt, component, options[index])
         if lines is not None:
-            attempt.rank += options[index].rank
             found[position] = Pick(index, lines)
             if _serve_rest(attempt, later, found):
+                attempt.rank += options[index].rank
                 return True
-        attempt.restore(saved)
+        attempt.ledger.rollback(before)
     return False
 
 
@@ -332,7 +285,7 @@ def _supply(attempt: Attempt, option: Option) -> int:
     types = {(each, line.demand) for line in option.lines for each in line.types}
     attempt.work -= len(types)
     devices = [(type_at(attempt.problem.layout, attempt.group, each), demand) for each, demand in types]
-    return sum(attempt.most(device, demand) * device.value for device, demand in devices)
+    return sum(attempt.ledger.most(device, demand) * device.value for device, demand in devices)
 
 
 @dataclass(slots=True, eq=False)

@@ -3,7 +3,7 @@ Exhaustive search for a batch of one pod: every way to serve it on one node of e
 
 Most decisions of a scheduler that has few pods are about one. Nodes of one kind serve it in the same ways, at equal
 values of all levels. So one node of each kind with every choice of device types is all that there is, and the best of
-these is a proven plan. What a way takes is counted as in the greedy (`device_fit.Attempt`), what it is worth by the
+these is a proven plan. What a way takes is counted as in the greedy, in a ledger of the node, what it is worth by the
 objective; no relaxation and no model is written.
 
 It is not tried where a value depends on more than the kind of the node, and given up where there are too many ways.
@@ -20,6 +20,7 @@ from solver.model import objective
 from solver.model.objective import evaluate, objective_levels
 from solver.problem.devices import fragmentation
 from solver.problem.devices.layout import type_at
+from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.node_arrays import Amounts
 from solver.problem.problem import PodClass, Problem
 from solver.problem.requests.component import Component, Line, Option
@@ -107,7 +108,7 @@ class _Enumeration:
     def _served(self, pod_class: PodClass, node: int) -> Iterator[tuple[tuple[Pick, ...], ...]]:
         """Go through the ways to serve all copies of all parts on a node."""
         problem, group, steps = self.problem, self.problem.group(node), max(1, _STEPS_A_WAY * self.left)
-        attempt = Attempt(problem, group, list(problem.available.states[node]), [], steps=steps, work=steps)
+        attempt = Attempt(problem, group, NodeLedger.of(problem.available.states[node]), steps=steps, work=steps)
         copies = [each for each, part in enumerate(pod_class.parts) for _ in range(part.copies)]
         parts = [each.component for each in pod_class.parts]
         for picks in self._picks(attempt, [parts[each] for each in copies]):
@@ -123,10 +124,10 @@ class _Enumeration:
             return
         component = self.problem.requests.components[copies[0]]
         for index, option in enumerate(self.problem.options(copies[0], attempt.group)):
-            saved = attempt.save()
+            before = attempt.ledger.checkpoint()
             for counts in _lines(attempt, component, option):
                 yield from ((Pick(index, counts), *rest) for rest in self._picks(attempt, copies[1:]))
-            attempt.restore(saved)
+            attempt.ledger.rollback(before)
 
 
 def _lines(attempt: Attempt, component: Component, option: Option) -> Iterator[Counts]:
@@ -155,10 +156,10 @@ def _line(attempt: Attempt, line: Line, types: tuple[int, ...], needed: int) -> 
     if not types or not attempt.step():
         return
     device = type_at(attempt.problem.layout, attempt.group, types[0])
-    for count in range(min(attempt.most(device, line.demand), needed), -1, -1):
-        saved = attempt.save()
+    for count in range(min(attempt.ledger.most(device, line.demand), needed), -1, -1):
+        before = attempt.ledger.checkpoint()
         if count:
-            attempt.use(device, line.demand, count)
+            attempt.ledger.take(device, line.demand, count)
         for rest in _line(attempt, line, types[1:], needed - count):
             yield ((types[0], count), *rest) if count else rest
-        attempt.restore(saved)
+        attempt.ledger.rollback(before)

@@ -14,7 +14,8 @@ The device layout of a batch: nodes with interchangeable devices are described o
 
 - `layout`: the values (types of devices, groups of nodes, budgets);
 - `device_types`: what the batch can see of each device, and sites of cluster-wide devices;
-- `states`: what is left of each budget;
+- `states`: what is left of each budget of every node;
+- `node_ledger`: what is left on one node while devices are taken there, by type;
 - `node_groups`: builds types, groups and budgets;
 - `incremental`: describes the nodes of changed devices again;
 - `fragmentation`: groups of devices that are worth more whole, and partitions that a placement spoils.

@@ -1,0 +1,90 @@
+"""The ledger of one node: units left of its budgets and of the cluster-wide ones, while devices are taken by type."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from solver.problem.devices.layout import GLOBAL, DeviceType, Takes
+
+
+class Checkpoint(NamedTuple):
+    """Where a ledger stood."""
+
+    local: tuple[int, ...]
+    wide: tuple[int, ...]
+    opened: int
+    value: int
+    suspects: int
+
+
+@dataclass(slots=True, eq=False)
+class NodeLedger:
+    """
+    Units left of every budget of a node, and of every cluster-wide one; ledgers of several nodes may have one `wide`.
+
+    `opened` counts the shareable devices whose first share was taken, `value` and `suspects` add up what the taken
+    devices are worth and which of them are suspect.
+    """
+
+    local: list[int]
+    wide: list[int]
+    opened: int = 0
+    value: int = 0
+    suspects: int = 0
+
+    @classmethod
+    def of(cls, local: Sequence[int], wide: Sequence[int] = ()) -> "NodeLedger":
+        """Begin with what is left of the budgets of a node, and of the cluster-wide ones."""
+        return cls(list(local), list(wide))
+
+    def left(self, budget: int) -> int:
+        """Return the units left of a budget."""
+        return self.wide[budget - GLOBAL] if budget >= GLOBAL else self.local[budget]
+
+    def times(self, takes: Takes) -> int:
+        """Say how often what one device takes is left; it has to take something."""
+        local, wide = self.local, self.wide
+        return min([(wide[at - GLOBAL] if at >= GLOBAL else local[at]) // units for at, units in takes if units])
+
+    def most(self, device: DeviceType, demand: int) -> int:
+        """
+        Count the devices of a type that are left for a demand; one with admin access takes nothing and can get all.
+
+        A shareable device that nobody uses needs the counters, too, that its first use takes.
+        """
+        takes = device.takes[demand]
+        if not takes:
+            return device.total
+        needs = (*takes, *device.opens) if device.opens and self.is_fresh(device) else takes
+        return min(device.total, self.times(needs))
+
+    def is_fresh(self, device: DeviceType) -> bool:
+        """Whether this is a shareable device that nobody uses."""
+        return device.fresh >= 0 and self.left(device.fresh) > 0
+
+    def take(self, device: DeviceType, demand: int, count: int) -> None:
+        """Take devices of a type for a demand; the first use of a shareable one opens it."""
+        takes = device.takes[demand]
+        if not takes:
+            return
+        self._charge(takes, count)
+        if self.is_fresh(device):
+            self._charge(((device.fresh, 1), *device.opens), 1)
+            self.opened += 1
+        self.value += device.value * count
+        self.suspects += device.is_suspect * count
+
+    def _charge(self, takes: Iterable[tuple[int, int]], count: int) -> None:
+        for budget, amount in takes:
+            if budget >= GLOBAL:
+                self.wide[budget - GLOBAL] -= amount * count
+            else:
+                self.local[budget] -= amount * count
+
+    def checkpoint(self) -> Checkpoint:
+        """Remember where the ledger stands."""
+        return Checkpoint(tuple(self.local), tuple(self.wide), self.opened, self.value, self.suspects)
+
+    def rollback(self, checkpoint: Checkpoint) -> None:
+        """Go back to where it stood: what was taken since is left again."""
+        self.local[:], self.wide[:], self.opened, self.value, self.suspects = checkpoint

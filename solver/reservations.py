@@ -34,7 +34,7 @@ from solver.domain import (
 from solver.extract import Extracted
 from solver.greedy import Greedy, Order, units
 from solver.greedy.device_fit import FitCache
-from solver.problem.devices.layout import GLOBAL, State, type_at
+from solver.problem.devices.layout import State, type_at
 from solver.problem.node_arrays import PODS
 from solver.problem.prepare import prepare
 from solver.problem.problem import Part, PodClass, Problem
@@ -286,15 +286,6 @@ class _Lacking:
         return min((sum(self._line(line, node) for line in option.lines) for option in options), default=_NEVER)
 
     def _line(self, line: Line, node: int) -> int:
-        return max(0, line.needed - sum(self._free(line, each, node) for each in line.types))
-
-    def _free(self, line: Line, reference: int, node: int) -> int:
-        """Count the devices of a type that are left for a line."""
-        problem = self.problem
-        device = type_at(problem.layout, problem.group(node), reference)
-        takes = device.takes[line.demand]
-        state = problem.available.states[node]
-        left = (
-            (problem.wide_left(budget) if budget >= GLOBAL else state[budget]) // amount for budget, amount in takes
-        )
-        return min(device.total, *left) if takes else device.total
+        problem, ledger = self.problem, self.problem.ledger(node)
+        devices = (type_at(problem.layout, problem.group(node), each) for each in line.types)
+        return max(0, line.needed - sum(ledger.most(device, line.demand) for device in devices))

@@ -11,7 +11,7 @@ from solver.model.cells import Cell, Cells, single
 from solver.model.form import IntegerForm
 from solver.model.variables import CellCapacity, DemandPool, Owner, PartAt, Variables
 from solver.model.victims import PotentialVictims
-from solver.problem.devices.layout import GLOBAL, NodeGroup, type_at
+from solver.problem.devices.layout import NodeGroup, type_at
 from solver.problem.node_arrays import Amounts, pods_that_fit
 from solver.problem.problem import Part, PodClass, Problem, SharedClaim
 from solver.problem.requests.component import Line, Option
@@ -152,16 +152,11 @@ def _bound(variables: Variables, option: Option, cell: Cell) -> int:
 
 def _line_bound(variables: Variables, line: Line, cell: Cell) -> int:
     """How often a line can be taken on a node of a cell: by what each of its types has left, other lines apart."""
-    layout, per_type = variables.problem.layout, []
-    for each in line.types:
-        left = (
-            variables.problem.wide_left(budget) // amount if budget >= GLOBAL else cell.state[budget] // amount
-            for budget, amount in type_at(layout, cell.group, each).takes[line.demand]
-        )
-        per_type.append(min(left, default=_UNLIMITED))
+    devices, ledger = [variables.type_of(cell.index, each) for each in line.types], variables.ledger(cell.index)
+    taken = (device.takes[line.demand] for device in devices)
+    per_type = [ledger.times(takes) if takes else _UNLIMITED for takes in taken]
     if line.takes_each:
-        totals = (type_at(layout, cell.group, each).total for each in line.types)
-        return min((most // total for most, total in zip(per_type, totals, strict=True)), default=0)
+        return min((most // device.total for most, device in zip(per_type, devices, strict=True)), default=0)
     return sum(per_type) // line.needed if line.needed else _UNLIMITED
 
 

@@ -7,7 +7,7 @@ from solver.domain import ConstraintKind
 from solver.model import victims
 from solver.model.form import Expression
 from solver.model.variables import PartAt, Variables
-from solver.problem.devices.layout import GLOBAL, MOST_UNITS, DeviceType, type_at
+from solver.problem.devices.layout import GLOBAL, MOST_UNITS
 from solver.problem.requests.component import Line
 
 
@@ -25,7 +25,8 @@ def supply_pools(variables: Variables) -> None:
         most = variables.form.most(asked)
         variables.devices[pool] = {}
         for each, takes in zip(pool.types, pool.takes, strict=True):
-            limit = min(most, most_of(variables, pool.cell, type_of(variables, pool.cell, each), takes))
+            at_most = variables.ledger(pool.cell).times(takes) if takes else variables.type_of(pool.cell, each).total
+            limit = min(most, at_most * variables.cell(pool.cell).multiplicity)
             variable = variables.form.variable(0, limit)
             variables.devices[pool][each] = Expression({variable: 1})
             total.add(variable)
@@ -39,7 +40,7 @@ def add_distinct_devices(variables: Variables) -> None:
             continue
         variables.form.step(len(lines))
         for each, count in variables.devices[pool].items():
-            if not type_of(variables, pool.cell, each).is_shareable:
+            if not variables.type_of(pool.cell, each).is_shareable:
                 continue
             limit = Expression(dict(count.terms))
             for at, option, _ in lines:
@@ -56,24 +57,23 @@ def respect_budgets(variables: Variables) -> None:
         (wide[budget] if budget >= GLOBAL else local[cell, budget]).add_scaled(count, amount)
 
     for cell, each, demand_takes, count in taken(variables):
-        device = type_of(variables, cell, each)
+        device = variables.type_of(cell, each)
         for budget, amount in demand_takes:
             take(cell, budget, amount, count)
-        if device.fresh >= 0 and demand_takes and left(variables, cell, device.fresh) > 0:
+        if demand_takes and variables.ledger(cell).is_fresh(device):
             opened = _opened_device(variables, cell, each)
             limit = Expression(dict(count.terms))
             limit.add(opened, -variables.form.most(count))
             variables.form.require(limit, "opened device", high=0)
     _open_kept(variables)
     for (cell, each), opened in variables.opened_devices.items():
-        device = variables.problem.layout.wide_types[-each - 1] if each < 0 else type_of(variables, cell, each)
-        for budget, amount in device.opens:
+        for budget, amount in variables.type_of(cell, each).opens:
             take(cell, budget, amount, Expression({opened: 1}))
     victims.add_kept_devices(variables, local, wide)
     for (cell, budget), total in local.items():
         _require_budget(variables, cell, budget, total)
     for budget, total in wide.items():
-        units = variables.problem.wide_left(budget)
+        units = variables.ledger(-1).left(budget)
         if units <= MOST_UNITS:
             variables.form.require(total, "budget", high=units)
 
@@ -94,18 +94,9 @@ def _opened_device(variables: Variables, cell: int, each: int) -> int:
 def _open_kept(variables: Variables) -> None:
     """Shareable devices that kept claims use are open."""
     for cell, each, keep in variables.kept_shares:
-        if _is_fresh(variables, cell, each):
+        if variables.ledger(cell).is_fresh(variables.type_of(cell, each)):
             limit = Expression({keep: 1, _opened_device(variables, cell, each): -1})
             variables.form.require(limit, "opened device", high=0)
-
-
-def _is_fresh(variables: Variables, cell: int, each: int) -> bool:
-    """Whether no pod uses a shareable device in a cell, or a cluster-wide one (cell -1)."""
-    if each < 0:
-        fresh = variables.problem.layout.wide_types[-each - 1].fresh
-        return fresh >= 0 and variables.problem.wide_left(fresh) > 0
-    fresh = type_of(variables, cell, each).fresh
-    return fresh >= 0 and left(variables, cell, fresh) > 0
 
 
 def _opened_node(variables: Variables, cell: int) -> int:
@@ -134,7 +125,7 @@ def taken(variables: Variables) -> list[tuple[int, int, tuple[tuple[int, int], .
             rows.append((pool.cell, each, takes, counts[each]))
     for at, option, line in whole_lines(variables):
         for each in line.types:
-            device = type_of(variables, at.cell, each)
+            device = variables.type_of(at.cell, each)
             count = Expression()
             count.add_scaled(variables.copies[at][option], device.total)
             rows.append((at.cell, each, device.takes[line.demand], count))
@@ -172,7 +163,7 @@ def add_device_identity(variables: Variables) -> None:
         if variables.problem.requests.components[variables.parts(at.owner)[at.part].component].needs_identity:
             for each in line.types:
                 count = Expression()
-                count.add_scaled(variables.copies[at][option], type_of(variables, at.cell, each).total)
+                count.add_scaled(variables.copies[at][option], variables.type_of(at.cell, each).total)
                 of_part[at].append(_Taken(line.request, line.alternative, each, count))
     for at, taken_by in of_part.items():
         _each_device_once(variables, at, taken_by)
@@ -182,10 +173,10 @@ def add_device_identity(variables: Variables) -> None:
 def _each_device_once(variables: Variables, at: PartAt, taken_by: list[_Taken]) -> None:
     totals: defaultdict[int, Expression] = defaultdict(Expression)
     for each in taken_by:
-        if not type_of(variables, at.cell, each.type).is_shareable:
+        if not variables.type_of(at.cell, each.type).is_shareable:
             totals[each.type].add_scaled(each.amount, 1)
     for reference, total in totals.items():
-        device = type_of(variables, at.cell, reference)
+        device = variables.type_of(at.cell, reference)
         if variables.form.most(total) > device.total:
             variables.form.require(total, "one result per device", high=device.total)
 
@@ -200,26 +191,8 @@ def _differ_pairwise(variables: Variables, at: PartAt, taken_by: list[_Taken]) -
         per_value: defaultdict[object, Expression] = defaultdict(Expression)
         for each in taken_by:
             attribute = link.compared(each.request, each.alternative)
-            column = type_of(variables, at.cell, each.type).attributes
+            column = variables.type_of(at.cell, each.type).attributes
             for value in column[attributes.index(attribute)] if attribute is not None else ():
                 per_value[value].add_scaled(each.amount, 1)
         for total in per_value.values():
             variables.form.require(total, "distinctAttribute", high=1)
-
-
-def type_of(variables: Variables, cell: int, each: int) -> DeviceType:
-    """Resolve a type reference in a cell."""
-    return type_at(variables.problem.layout, variables.cell(cell).group, each)
-
-
-def left(variables: Variables, cell: int, budget: int) -> int:
-    """Units left of a budget, of one node of the cell or of the cluster."""
-    return variables.problem.wide_left(budget) if budget >= GLOBAL else variables.cell(cell).state[budget]
-
-
-def most_of(variables: Variables, cell: int, device: DeviceType, takes: tuple[tuple[int, int], ...]) -> int:
-    """How many devices of a type a cell can give at most."""
-    multiplicity = variables.cell(cell).multiplicity
-    if not takes:
-        return device.total * multiplicity
-    return min(left(variables, cell, budget) // amount for budget, amount in takes) * multiplicity

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from solver.model.devices import taken, type_of
+from solver.model.devices import taken
 from solver.model.form import Expression
 from solver.model.variables import Variables
 from solver.problem.devices import fragmentation
@@ -147,12 +147,12 @@ def _used(variables: Variables) -> dict[tuple[int, int], Expression]:
     for cell, each, takes, count in taken(variables):
         if each < 0:
             continue
-        device = type_of(variables, cell, each)
+        device = variables.type_of(cell, each)
         for budget, amount in takes:
             if budget < GLOBAL and budget != device.gate and not device.is_shareable:
                 used[cell, budget].add_scaled(count, amount)
     for (cell, each), opened in variables.opened_devices.items():
-        for budget, amount in type_of(variables, cell, each).opens if each >= 0 else ():
+        for budget, amount in variables.type_of(cell, each).opens if each >= 0 else ():
             if budget < GLOBAL:
                 used[cell, budget].add(opened, amount)
     return dict(used)

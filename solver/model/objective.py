@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from solver.model import fragmentation, soft_costs
-from solver.model.devices import taken, type_of
+from solver.model.devices import taken
 from solver.model.form import Expression, LevelExpression
 from solver.model.fragmentation import Uses
 from solver.model.gangs import domains_used
@@ -139,12 +139,8 @@ def _opened_devices_in(problem: Problem, uses: Uses) -> int:
     opened = set()
     for node, use in uses:
         for row in use.rows:
-            if row.device.fresh < 0:
-                continue
-            if row.type >= 0 and problem.available.states[node][row.device.fresh] > 0:
-                opened.add((node, row.type))
-            elif row.type < 0 and problem.wide_left(row.device.fresh) > 0:
-                opened.add((-1, whole(problem.layout, row.type)))
+            if row.device.fresh >= 0 and problem.available.left(node, row.device.fresh) > 0:
+                opened.add((node, row.type) if row.type >= 0 else (-1, whole(problem.layout, row.type)))
     return -len(opened)
 
 
@@ -152,7 +148,7 @@ def _suspects(variables: Variables) -> Expression:
     """Devices that work failed on lately, or that were reported unhealthy."""
     cost = Expression()
     for cell, each, takes, count in taken(variables):
-        if takes and type_of(variables, cell, each).is_suspect:
+        if takes and variables.type_of(cell, each).is_suspect:
             cost.add_scaled(count, -1)
     return cost
 
@@ -162,7 +158,7 @@ def _device_value(variables: Variables) -> Expression:
     cost = Expression()
     for cell, each, takes, count in taken(variables):
         if takes:
-            cost.add_scaled(count, -type_of(variables, cell, each).value)
+            cost.add_scaled(count, -variables.type_of(cell, each).value)
     return cost
 
 

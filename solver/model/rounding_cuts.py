@@ -8,7 +8,6 @@ a cell for each node, and CP-SAT finds such cuts itself.
 
 from collections import defaultdict
 
-from solver.model.devices import left
 from solver.model.form import Expression
 from solver.model.variables import DemandPool, PartAt, Variables
 from solver.problem.devices.layout import Takes
@@ -65,8 +64,9 @@ def _most_given(variables: Variables, cell: int, ways: set[Takes]) -> int | None
     other, and more of both fit together than of either alone.
     """
     drawn = [dict(takes) for takes in ways]
+    ledger = variables.ledger(cell)
     common = [budget for budget in drawn[0] if all(each.get(budget, 0) > 0 for each in drawn)]
-    limits = (left(variables, cell, budget) // min(each[budget] for each in drawn) for budget in common)
+    limits = (ledger.left(budget) // min(each[budget] for each in drawn) for budget in common)
     return min(limits, default=None)
 
 

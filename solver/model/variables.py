@@ -13,7 +13,8 @@ from typing import NamedTuple
 from solver.domain.disjoint_sets import DisjointSets
 from solver.model.cells import Cell, Cells
 from solver.model.form import Expression, IntegerForm
-from solver.problem.devices.layout import State, Takes, whole
+from solver.problem.devices.layout import DeviceType, State, Takes, whole
+from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.limits import NO_DOMAIN, Domains
 from solver.problem.problem import Part, Problem
 from solver.problem.requests.component import Line, Option
@@ -125,9 +126,15 @@ class Variables:
 
     served: dict[tuple[tuple[Part, ...], int, State], CellCapacity] = field(default_factory=dict)
     """What nodes can serve, by parts, description and state."""
+    _wide: list[int] = field(init=False)
+    _ledgers: dict[int, NodeLedger] = field(default_factory=dict)
     _reaches: dict[int, CellDomains] = field(default_factory=dict)
     _described: dict[int, frozenset[int]] = field(default_factory=dict)
     _meant: dict[tuple[int, int], frozenset[_All]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Take the cluster-wide budgets from the problem, for the ledgers of all cells."""
+        self._wide = list(self.problem.available.wide_state)
 
     def by_class(self) -> dict[int, list[tuple[Cell, int]]]:
         """Return the variables that count pods of each class, with their cells."""
@@ -163,6 +170,16 @@ class Variables:
         """Return a cell of either sort."""
         places = self.cells.places
         return places[index] if index < len(places) else self.cells.sites[index - len(places)]
+
+    def type_of(self, cell: int, each: int) -> DeviceType:
+        """Resolve a type reference in a cell, which does not matter (it may be -1) for a cluster-wide type."""
+        return self.problem.layout.wide_types[-each - 1] if each < 0 else self.cell(cell).group.types[each]
+
+    def ledger(self, cell: int) -> NodeLedger:
+        """Return what each node of a cell has left of devices, or (cell -1) the cluster alone; nothing is taken."""
+        if cell not in self._ledgers:
+            self._ledgers[cell] = NodeLedger(list(self.cell(cell).state) if cell >= 0 else [], self._wide)
+        return self._ledgers[cell]
 
     def device_key(self, cell: int, each: int) -> tuple[int, int]:
         """Return the key of a shareable device in `opened_devices`: cluster-wide ones are opened once for all cells."""

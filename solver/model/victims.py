@@ -172,7 +172,7 @@ def add_kept_devices(
     for (cell, budget), units in total.items():
         row = _row(local, wide, (cell, budget))
         if row is not None:
-            row.offset -= max(0, units - _left(variables, cell, budget))
+            row.offset -= max(0, units - variables.ledger(cell).left(budget))
 
 
 def _row(
@@ -187,13 +187,7 @@ def _taken_together(variables: Variables) -> dict[tuple[int, int], int]:
     total: defaultdict[tuple[int, int], int] = defaultdict(int)
     for key, terms in variables.kept_budgets.items():
         total[key] += sum(units * variables.form.upper[keep] for keep, units in terms)
-    layout = variables.problem.layout
     for cell, each in dict.fromkeys((cell, each) for cell, each, _ in variables.kept_shares):
-        kind = layout.wide_types[-each - 1] if each < 0 else variables.cell(cell).group.types[each]
-        for budget, units in kind.opens:
+        for budget, units in variables.type_of(cell, each).opens:
             total[-1 if budget >= GLOBAL else cell, budget] += units
     return total
-
-
-def _left(variables: Variables, cell: int, budget: int) -> int:
-    return variables.problem.wide_left(budget) if cell < 0 else variables.cell(cell).state[budget]

@@ -22,6 +22,7 @@ from solver.domain import (
 from solver.problem.costs.cost_model import NO_COST_MODELS, CostModels
 from solver.problem.devices.inventory import Inventory, Mask
 from solver.problem.devices.layout import GLOBAL, DeviceLayout, NodeGroup, State
+from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.devices.states import DeviceStates
 from solver.problem.devices.usage import Usage
 from solver.problem.gang_rules import GangRule
@@ -31,7 +32,7 @@ from solver.problem.node_arrays import Amounts, NodeVerdicts, Room, numbered
 from solver.problem.requests.component import Component, Option
 from solver.problem.requests.demand import Answers, DemandKey
 from solver.problem.requests.options import PayUnits, options, unpaid
-from solver.problem.requests.remaining_options import DevicesLeft, are_complete, remaining_options
+from solver.problem.requests.remaining_options import are_complete, remaining_options
 from solver.problem.volumes.volume_index import VolumeIndex
 from solver.problem.volumes.volume_topology import VolumeKey
 
@@ -170,6 +171,10 @@ class Available:
         """Bring together what is left of nodes and of devices."""
         return cls(usage, room, left.local, left.wide, left.is_unused, left.kind_of, left.kinds)
 
+    def left(self, node: int, budget: int) -> int:
+        """Return the units left of a budget of devices, of a node or of the cluster."""
+        return self.wide_state[budget - GLOBAL] if budget >= GLOBAL else self.states[node][budget]
+
     @property
     def device_states(self) -> DeviceStates:
         """What is left of devices."""
@@ -196,7 +201,7 @@ class OptionCache:
         if not are_complete(component, found):
             here = (node for node, each in enumerate(layout.group_of) if each == group.index)
             states = dict.fromkeys(self.available.states[node] for node in here)
-            left = [DevicesLeft(each, self.available.wide_state) for each in states]
+            left = [NodeLedger.of(each, self.available.wide_state) for each in states]
             found += remaining_options(component, group, layout, left, pay)
         self.known[key] = found
         return found
@@ -280,9 +285,9 @@ class Problem:
         found = self.option_cache.known.get(key)
         return self.option_cache.find(key[0], group, self.layout, pay) if found is None else found
 
-    def wide_left(self, budget: int) -> int:
-        """Return the units left of a cluster-wide budget."""
-        return self.available.wide_state[budget - GLOBAL]
+    def ledger(self, node: int) -> NodeLedger:
+        """Begin a ledger with what a node and the cluster have left of devices."""
+        return NodeLedger.of(self.available.states[node], self.available.wide_state)
 
     def device_key(self, node: int) -> NodeDeviceKey:
         """Return the key of node equivalence as far as devices go."""

@@ -6,7 +6,7 @@ from solver.domain import Batch, Policy, Snapshot
 from solver.domain.fleet import DeviceState, UnusableCause
 from solver.fleet import fleet_of
 from solver.fleet.supply import supply_of
-from solver.problem.devices.layout import GLOBAL, DeviceType
+from solver.problem.devices.layout import DeviceType
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import SolverCache
@@ -69,14 +69,10 @@ def _has_budget(problem: Problem, index: int) -> bool:
     kind = problem.layout.wide_types[position] if node < 0 else problem.group(node).types[position]
     if 0 not in kind.takes or (not kind.is_shareable and problem.available.usage.is_held(index)):
         return False
-    return all(_left(problem, node, budget) >= amount for budget, amount in _takes(problem, node, kind))
+    return all(problem.available.left(node, budget) >= amount for budget, amount in _takes(problem, node, kind))
 
 
 def _takes(problem: Problem, node: int, kind: DeviceType) -> list[tuple[int, int]]:
     """A shared device draws on its counters with its first share."""
-    is_fresh = kind.is_shareable and _left(problem, node, kind.fresh) > 0
+    is_fresh = kind.is_shareable and problem.available.left(node, kind.fresh) > 0
     return [*kind.takes[0], *(kind.opens if is_fresh else ())]
-
-
-def _left(problem: Problem, node: int, budget: int) -> int:
-    return problem.wide_left(budget) if budget >= GLOBAL else problem.available.states[node][budget]

@@ -9,9 +9,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import prod
-from typing import Final, NamedTuple
+from typing import Final
 
-from solver.problem.devices.layout import GLOBAL, DeviceLayout, DeviceType, NodeGroup, State, type_at
+from solver.problem.devices.layout import DeviceLayout, DeviceType, NodeGroup, type_at
+from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.requests.component import Ask, Component, Masks, Option, Way
 from solver.problem.requests.demand import Verdict
 from solver.problem.requests.options import (
@@ -33,30 +34,15 @@ _LEAST_STEPS: Final = 256
 """The steps for each of many states: 32 requests of 8 alternatives have an answer without backtracking."""
 
 
-class DevicesLeft(NamedTuple):
-    """The units left of the budgets of a node, and of the cluster-wide ones."""
-
-    local: State
-    wide: State
-
-    def of(self, device: DeviceType, demand: int) -> int:
-        """Count the devices of a type that are left for a demand, at most."""
-        if device.verdict.get(demand) != Verdict.YES:
-            return 0
-        takes = device.takes[demand]
-        left = ((self.wide[at - GLOBAL] if at >= GLOBAL else self.local[at]) // units for at, units in takes)
-        return min(device.total, *left) if takes else device.total
-
-
 def are_complete(component: Component, found: tuple[Option, ...]) -> bool:
     """Whether `options.options` has surely found all options: no choice was beyond its limit."""
     return len(found) < MOST_OPTIONS and prod(len(row) for row in component.requests) <= MOST_OPTIONS
 
 
 def remaining_options(
-    component: Component, group: NodeGroup, layout: DeviceLayout, left: Collection[DevicesLeft], pay: PayUnits
+    component: Component, group: NodeGroup, layout: DeviceLayout, left: Collection[NodeLedger], pay: PayUnits
 ) -> tuple[Option, ...]:
-    """Enumerate options for what nodes of a group have left, each once; `left` are the states of the nodes."""
+    """Enumerate options for what nodes of a group have left, each once; nodes that are alike have one ledger."""
     table, found = OptionTable.of(component, group, layout), dict[Way, None]()
     types = [type_at(layout, group, each) for each in table.references]
     for each in left:
@@ -66,9 +52,12 @@ def remaining_options(
     return described(component, table, sorted(found, key=lambda way: (sum(way[0]), way[0])), pay)
 
 
-def _left_of(table: OptionTable, component: Component, types: Sequence[DeviceType], left: DevicesLeft) -> OptionTable:
+def _left_of(table: OptionTable, component: Component, types: Sequence[DeviceType], left: NodeLedger) -> OptionTable:
     """Return the same table with the devices that are left."""
-    counts = {ask.demand: [left.of(each, ask.demand) for each in types] for ask in asks_of(component)}
+    counts = {
+        ask.demand: [left.most(each, ask.demand) if ask.demand in each.takes else 0 for each in types]
+        for ask in asks_of(component)
+    }
     rows = zip(component.requests, table.candidates, strict=True)
     return replace(
         table,

@@ -121,7 +121,7 @@ def test_a_used_device_that_is_published_no_more_blocks_its_pool_s_counters() ->
 def test_devices_of_the_cluster_are_counted_once_for_all_nodes() -> None:
     wide = b.resource_slice("wide", b.device("w0"), b.device("w1"), at=b.scope(all_nodes=True))
     found = problem(wide, b.held("h", b.result("gpu", "w0", "wide")))
-    assert found.wide_left(found.layout.wide_types[0].gate) == 1
+    assert found.available.left(0, found.layout.wide_types[0].gate) == 1
 
 
 def test_budgets_of_the_cluster_are_numbered_apart() -> None:

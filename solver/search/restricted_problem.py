@@ -14,7 +14,8 @@ from solver.engines import cpsat
 from solver.engines.cpsat import Effort, EngineStatus
 from solver.model import assignment, build, cells
 from solver.model.form import Expression, LevelExpression, OutOfTimeError
-from solver.problem.devices.layout import GLOBAL, type_at
+from solver.problem.devices.layout import type_at
+from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.gang_rules import GangRule
 from solver.problem.problem import PodClass, PodRules, Problem
 from solver.search.bound import ContradictionError
@@ -138,16 +139,10 @@ def _limited(pod_class: PodClass, size: int) -> PodClass:
 
 def _wide_left(problem: Problem, outside: Solution) -> tuple[int, ...]:
     """What pods elsewhere, and shared claims, leave of the cluster-wide budgets."""
-    left = list(problem.available.wide_state)
-    if not left:
-        return ()
-    opened: set[int] = set()
-    for _, group, line, each, count in taken_devices(problem, outside):
-        device = type_at(problem.layout, group, each)
-        for budget, amount in device.takes[line.demand]:
-            if budget >= GLOBAL:
-                left[budget - GLOBAL] -= amount * count
-        if device.fresh >= GLOBAL and device.fresh not in opened:
-            opened.add(device.fresh)
-            left[device.fresh - GLOBAL] = 0
-    return tuple(left)
+    wide = list(problem.available.wide_state)
+    ledgers: dict[int, NodeLedger] = {}
+    for node, group, line, each, count in taken_devices(problem, outside) if wide else ():
+        if node not in ledgers:
+            ledgers[node] = NodeLedger(list(problem.available.states[node]), wide)
+        ledgers[node].take(type_at(problem.layout, group, each), line.demand, count)
+    return tuple(wide)

@@ -33,7 +33,6 @@ from solver.feasibility.capacity import consumption
 from solver.problem.devices.inventory import DeviceRecord
 from solver.problem.devices.layout import DeviceType, NodeGroup, type_at
 from solver.problem.devices.states import states_beside
-from solver.problem.devices.usage import Usage
 from solver.problem.node_arrays import PODS, Room
 from solver.problem.problem import Available, Part, Problem, Source
 from solver.problem.requests.component import Option
@@ -199,7 +198,7 @@ class _Extraction:
         return layout.members[node][each] if each >= 0 else layout.wide_members[-each - 1]
 
     def _is_free(self, record: int) -> bool:
-        return not self.problem.available.usage.is_held(record)
+        return not self.problem.available.ledger.is_held(record)
 
     def _result(self, claim: Claim, position: int, alternative: int, record: int) -> DeviceResult:
         inventory = self.problem.inventory
@@ -326,36 +325,12 @@ def _each_once(requirements: tuple[NodeSelectorRequirement, ...]) -> tuple[NodeS
 
 
 def after(problem: Problem, solution: Solution, extracted: Extracted) -> Problem:
-    """Count a solution and its allocations as usage; for explanations and reservations."""
-    allocations = extracted.allocations
-    used = _usage(problem, allocations)
-    taken = {problem.inventory.record_of[result.device] for each in allocations for result in each.allocation.results}
-    left = states_beside(problem.layout, problem.inventory, problem.available.device_states, used, taken)
+    """Count a solution and its allocations as in use; for explanations and reservations."""
+    before, inventory = problem.available, problem.inventory
+    ledger = before.ledger.take(inventory, (each.allocation for each in extracted.allocations))
+    left = states_beside(problem.layout, inventory, before.device_states, ledger)
     classes = classes_after(problem, extracted.placements)
-    return replace(problem, classes=classes, available=Available.of(used, _room(problem, solution), left))
-
-
-def _usage(problem: Problem, allocations: tuple[ClaimAllocation, ...]) -> Usage:
-    before = problem.available.usage
-    usage = Usage(
-        exclusive=set(before.exclusive),
-        shared={record: dict(consumed) for record, consumed in before.shared.items()},
-        absent=before.absent,
-        drawn=dict(before.drawn),
-    )
-    results = (result for each in allocations for result in each.allocation.results if not result.admin_access)
-    for result in results:
-        record = problem.inventory.record_of[result.device]
-        if not usage.is_held(record):
-            for counter, amount in problem.inventory.records[record].counters:
-                usage.drawn[counter] = usage.drawn.get(counter, 0) + amount
-        if not result.share_id:
-            usage.exclusive.add(record)
-            continue
-        consumed = usage.shared.setdefault(record, {})
-        for name, quantity in result.consumed_capacity:
-            consumed[name] = consumed.get(name, 0) + quantity.nano
-    return usage
+    return replace(problem, classes=classes, available=Available.of(ledger, _room(problem, solution), left))
 
 
 def _room(problem: Problem, solution: Solution) -> Room:

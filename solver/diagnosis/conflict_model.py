@@ -62,7 +62,7 @@ class _Model:
                 case FactKind.RESOURCE:
                     self._require(Expression(), fact, low=1)
                 case FactKind.IN_USE:
-                    held = [index for index in self._devices() if self.problem.available.usage.is_held(index)]
+                    held = [index for index in self._devices() if self.problem.available.ledger.is_held(index)]
                     self._forbid(held, fact)
                 case FactKind.TAINT:
                     self._forbid([index for index in self._devices() if self._has(index, fact.subject)], fact)

@@ -7,8 +7,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from solver.domain import Claim, DeviceId, DeviceResult, GangId, Pod, PodId, Snapshot, wording
+from solver.problem.devices.ledger import DeviceLedger, allocations
 from solver.problem.devices.states import StateCounter, states_beside
-from solver.problem.devices.usage import ClaimTracker, Usage
 from solver.problem.node_arrays import PODS, Amounts, Room
 from solver.problem.problem import Available, OptionCache, Problem
 from solver.problem.requests.demand import Verdict
@@ -40,25 +40,16 @@ def problem_without(problem: Problem, ended: Collection[Pod], held: Iterable[Cla
         node = problem.inventory.node_index.get(pod.node_name, -1)
         for resource, amount in ((PODS, 1), *pod.requests) if node >= 0 else ():
             room.change(resource, node, amount)
-    used, results = problem.available.usage, [each for claim in held for each in _results(claim)]
-    records = {
-        problem.inventory.record_of[each.device] for each in results if each.device in problem.inventory.record_of
-    }
-    if problem.inventory.budgets or used.shared.keys() & records:
-        then = without_pods(problem.snapshot, ended)
-        tracker = ClaimTracker.of(problem.inventory, then)
-        tracker.count(problem.inventory, then)
-        usage = tracker.usage
-    else:
-        usage = Usage(exclusive=set(used.exclusive) - records, shared=used.shared, absent=used.absent, drawn=used.drawn)
-    left = states_beside(problem.layout, problem.inventory, problem.available.device_states, usage, records)
-    return _with_available(problem, Available.of(usage, room, left))
+    ledger = problem.available.ledger.give(problem.inventory, allocations(held))
+    left = states_beside(problem.layout, problem.inventory, problem.available.device_states, ledger)
+    return _with_available(problem, Available.of(ledger, room, left))
 
 
 def emptied(problem: Problem, sizes: Mapping[str, Amounts]) -> Problem:
     """Return a problem in whose cluster nothing runs; `sizes` are the allocatable amounts of each resource by node."""
-    left = StateCounter.of(problem.layout, problem.inventory, Usage()).count(problem.inventory, Usage())
-    return _with_available(problem, Available.of(Usage(), Room(dict(sizes)), left))
+    ledger = DeviceLedger()
+    left = StateCounter.of(problem.layout, problem.inventory, ledger).count(problem.inventory, ledger)
+    return _with_available(problem, Available.of(ledger, Room(dict(sizes)), left))
 
 
 def _with_available(problem: Problem, available: Available) -> Problem:

@@ -8,7 +8,7 @@ from solver.domain import Quantity
 from solver.feasibility.capacity import Consumption, consumed
 from solver.problem.devices.compatibility import gate_of, is_exclusion
 from solver.problem.devices.inventory import DeviceRecord, Inventory
-from solver.problem.devices.usage import Usage, is_overcommitted
+from solver.problem.devices.ledger import DeviceLedger
 
 _LEAST: Final = Quantity(nano=1, text="1n")
 
@@ -25,10 +25,10 @@ class Obstacle(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Availability:
-    """The devices of an inventory and what is in use of them."""
+    """The devices of an inventory, and the ledger of what is in use of them."""
 
     inventory: Inventory
-    usage: Usage
+    ledger: DeviceLedger
 
     def obstacle(self, index: int, consumption: Consumption) -> Obstacle | None:
         """
@@ -36,32 +36,32 @@ class Availability:
 
         `index` is that of its record. An allocation with admin access needs no room.
         """
-        record, used = self.inventory.records[index], self.usage.shared.get(index)
-        if index in self.usage.exclusive:
+        record, ledger = self.inventory.records[index], self.ledger
+        if index in ledger.exclusive:
             return Obstacle.IN_USE
-        if used is None:
+        if index not in ledger.shared:
             return self._counters(record) if record.counters else None
-        if not record.device.allow_multiple_allocations or is_overcommitted(record.device, used):
+        if not record.device.allow_multiple_allocations or ledger.is_overcommitted(record):
             return Obstacle.IN_USE
-        published = dict(record.device.capacities)
-        is_short = any(published[name].value.nano - used.get(name, 0) < amount for name, amount in consumption)
-        return Obstacle.CAPACITY if is_short else None
+        left = ledger.capacities_left(record)
+        return Obstacle.CAPACITY if any(left[name] < amount for name, amount in consumption) else None
 
     def has_share_left(self, index: int) -> bool:
         """Whether the smallest share that request policies allow is left of each capacity of a device with shares."""
-        record, used = self.inventory.records[index], self.usage.shared.get(index, {})
-        if not record.device.allow_multiple_allocations or index in self.usage.exclusive:
+        record = self.inventory.records[index]
+        if not record.device.allow_multiple_allocations or index in self.ledger.exclusive:
             return False
+        left = self.ledger.capacities_left(record)
         return all(
-            capacity.value.nano - used.get(name, 0) >= (consumed(capacity, _LEAST) or 1)
+            left[name] >= (consumed(capacity, _LEAST) or 1)
             for name, capacity in record.device.capacities
             if capacity.value.nano
         )
 
     def _counters(self, record: DeviceRecord) -> Obstacle | None:
         """Say whether the counters that an unused device draws on have enough left."""
-        budgets, drawn = self.inventory.budgets, self.usage.drawn
-        short = [counter for counter, amount in record.counters if amount > budgets[counter] - drawn.get(counter, 0)]
+        left = self.ledger.counter_left
+        short = [counter for counter, amount in record.counters if amount > left(self.inventory, counter)]
         if not short:
             return None
         if not all(map(is_exclusion, short)):

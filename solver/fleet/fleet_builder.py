@@ -76,7 +76,7 @@ def fleet_of(
         builder = _FleetBuilder(
             snapshot=snapshot,
             policy=policy,
-            available=Availability(inventory, cache.claims(inventory, snapshot).usage),
+            available=Availability(inventory, cache.claims(inventory, snapshot).ledger),
             answers=cache.answers(inventory, _EVERY_DEVICE),
             holders=holders_of(snapshot, pod_uids),
             node_group_label=node_group_label,
@@ -287,11 +287,11 @@ class _FleetBuilder:
 
     def _state(self, record: DeviceRecord, *, is_usable: bool) -> DeviceState:
         """Return the state; a device is shared while a request without capacities fits, or some of each is left."""
-        usage, index = self.available.usage, record.index
-        if index in usage.exclusive:
+        ledger, index = self.available.ledger, record.index
+        if index in ledger.exclusive:
             return DeviceState.HELD
         consumption = self.answers.consumption.get(index, ())
-        if index in usage.shared:
+        if index in ledger.shared:
             if not consumption and record.device.allow_multiple_allocations:  # no YES: taints, for instance
                 consumption = capacity.consumption(record.id.driver, record.device, {}) or ()
             has_room = self.available.obstacle(index, consumption) is None or self.available.has_share_left(index)
@@ -310,27 +310,22 @@ class _FleetBuilder:
         return ""
 
     def _capacities(self, record: DeviceRecord) -> tuple[CapacityLeft, ...]:
-        used = self.available.usage.shared.get(record.index, {})
-        is_exclusive = record.index in self.available.usage.exclusive
+        ledger = self.available.ledger
+        left = {} if record.index in ledger.exclusive else ledger.capacities_left(record)
         return tuple(
-            CapacityLeft(
-                name,
-                each.value.nano,
-                0 if is_exclusive else max(0, each.value.nano - used.get(name, 0)),
-                each.value.text,
-            )
+            CapacityLeft(name, each.value.nano, max(0, left.get(name, 0)), each.value.text)
             for name, each in record.device.capacities
         )
 
     def _counters(self, record: DeviceRecord) -> tuple[CounterLeft, ...]:
-        budgets, drawn = self.inventory.budgets, self.available.usage.drawn
+        inventory, ledger = self.inventory, self.available.ledger
         return tuple(
             CounterLeft(
                 each.counter_set,
                 each.counter,
                 takes,
-                max(0, budgets[each] - drawn.get(each, 0)),
-                budgets[each],
+                max(0, ledger.counter_left(inventory, each)),
+                inventory.budgets[each],
                 not is_exclusion(each),
             )
             for each, takes in record.counters

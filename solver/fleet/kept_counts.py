@@ -6,7 +6,7 @@ it costs more than the decision; a claim that came or went concerns a few device
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ import numpy as np
 from solver.domain import CounterId, Taint
 from solver.fleet.availability import Obstacle
 from solver.problem.devices.inventory import DeviceRecord, Inventory, Mask
-from solver.problem.devices.usage import Usage
+from solver.problem.devices.ledger import DeviceLedger
 from solver.problem.requests.demand import Answers, Verdict
 
 
@@ -44,7 +44,7 @@ class KeptCounts:
     Counts of the devices that answer a demand on some nodes: `matching` and `free` by node.
 
     `hurdles` has the able devices without room. Invariant: after `follow` all equals what is counted from nothing for
-    the same devices, usage and nodes, apart from counts of zero; a property checks it.
+    the same devices, ledger and nodes, apart from counts of zero; a property checks it.
     """
 
     answers: Answers
@@ -57,21 +57,22 @@ class KeptCounts:
     hurdles: dict[int, Obstacle] = field(default_factory=dict)
     _able: dict[CounterId, set[int]] = field(default_factory=lambda: defaultdict(set))
     """The able devices that draw on a counter."""
-    _usage: Usage = field(default_factory=Usage)
+    _ledger: DeviceLedger = field(default_factory=DeviceLedger)
     _nodes: Mask | None = None
 
-    def follow(self, view: DemandView, inventory: Inventory, usage: Usage, nodes: Mask) -> None:
-        """Make these the counts for a usage and some nodes; the inventory is that of the answers."""
+    def follow(self, view: DemandView, inventory: Inventory, ledger: DeviceLedger, nodes: Mask) -> None:
+        """Make these the counts for a ledger and some nodes; the inventory is that of the answers."""
         verdicts, records = self.answers.verdicts, self.records
         before = np.zeros_like(nodes) if self._nodes is None else self._nodes
         if np.count_nonzero(before & ~nodes) > np.count_nonzero(nodes):
             before = np.zeros_like(nodes)
             self._forget()
-        for index in self._changed(usage):
+        touched = ledger.since(self._ledger)
+        for index in touched.records.union(*(self._able.get(each, ()) for each in touched.counters)):
             if verdicts.get(index) is Verdict.YES and before[records[index].home]:
                 self._give_up(records[index])
                 self._take(view, records[index])
-        self._usage = usage
+        self._ledger = ledger
         for node in np.flatnonzero(nodes != before).tolist():
             there = [records[index] for index in inventory.by_home[node] if index in verdicts]
             self._count(view, there, 1 if nodes[node] else -1)
@@ -98,20 +99,6 @@ class KeptCounts:
 
     def _is_counted(self, record: DeviceRecord) -> bool:
         return self._nodes is not None and record.index in self.answers.verdicts and bool(self._nodes[record.home])
-
-    def _changed(self, usage: Usage) -> Iterator[int]:
-        """Return the devices, each once, that may have another obstacle than with the last usage."""
-        was, found = self._usage, set[int]()
-        if was.exclusive is not usage.exclusive:
-            found |= was.exclusive ^ usage.exclusive
-        if was.shared is not usage.shared:
-            every = was.shared.keys() | usage.shared.keys()
-            found |= {index for index in every if was.shared.get(index) != usage.shared.get(index)}
-        if was.drawn is not usage.drawn:
-            for counter in was.drawn.keys() | usage.drawn.keys():
-                if was.drawn.get(counter) != usage.drawn.get(counter):
-                    found |= self._able.get(counter, set())
-        return iter(found)
 
     def _count(self, view: DemandView, there: list[DeviceRecord], sign: int) -> None:
         """Count devices of a node that was added, or of one that was taken away."""

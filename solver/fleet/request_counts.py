@@ -59,7 +59,7 @@ class DeviceSupplies:
 
     def __post_init__(self) -> None:
         """Take what is in use from the problem."""
-        self.availability = Availability(self.problem.inventory, self.problem.available.usage)
+        self.availability = Availability(self.problem.inventory, self.problem.available.ledger)
 
     def of(self, ask: Ask, roomy: Mask) -> DeviceSupply:
         """Count the devices that some nodes can use for a request."""
@@ -111,7 +111,7 @@ class DeviceSupplies:
     def _changed(self, kept: KeptCounts, demand: int, roomy: Mask) -> DeviceSupply:
         """Count devices over nodes, of which each belongs to one, from what changed since the last count."""
         view = _DemandView(self, demand)
-        kept.follow(view, self.problem.inventory, self.problem.available.usage, roomy)
+        kept.follow(view, self.problem.inventory, self.problem.available.ledger, roomy)
         short: dict[str, ShortCapacity] = {}
         if kept.obstacles[Obstacle.CAPACITY]:
             lacking = (index for index, obstacle in kept.hurdles.items() if obstacle is Obstacle.CAPACITY)
@@ -175,10 +175,10 @@ class DeviceSupplies:
     def _note_short(self, record: DeviceRecord, demand: int, short: dict[str, ShortCapacity]) -> None:
         """Note the capacities of which a shared device has too little left."""
         requested = dict(self.problem.requests.demands[demand].capacity)
-        used = self.problem.available.usage.shared.get(record.index, {})
+        capacities = self.problem.available.ledger.capacities_left(record)
         published = dict(record.device.capacities)
         for name, amount in capacity.consumption(record.id.driver, record.device, requested) or ():
-            left = max(0, published[name].value.nano - used.get(name, 0))
+            left = max(0, capacities[name])
             if left < amount:
                 known = short.get(name, ShortCapacity(amount, left, published[name].value.text))
                 short[name] = ShortCapacity(max(known.asked, amount), max(known.left, left), known.like)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from solver.domain import Batch, Claim, ClaimId, GangId, Pod, PodId, PoolId, Snapshot
 from solver.feasibility.selector_index import matched_labels
 from solver.problem.devices.inventory import Inventory
-from solver.problem.devices.usage import Usage
+from solver.problem.devices.ledger import DeviceLedger
 from solver.problem.inter_pod.inter_pod_context import RunningPods
 from solver.problem.node_arrays import MOST, PODS, Amounts, Room
 
@@ -47,9 +47,9 @@ class ClusterState:
     claims_by_pool: _Index[PoolId, ClaimId]
 
     @classmethod
-    def of(cls, inventory: Inventory, snapshot: Snapshot, room: Room, usage: Usage) -> "ClusterState":
-        """Index a snapshot; `room` and `usage` are what it leaves and uses of nodes and devices."""
-        held = [inventory.records[record].home for record in (*usage.exclusive, *usage.shared)]
+    def of(cls, inventory: Inventory, snapshot: Snapshot, room: Room, ledger: DeviceLedger) -> "ClusterState":
+        """Index a snapshot; `room` is what it leaves of nodes, `ledger` what it holds of devices."""
+        held = [inventory.records[record].home for record in (*ledger.exclusive, *ledger.shared)]
         homes = np.array([home for home in held if home >= 0], dtype=np.int64)
         owned = np.array([len(indices) for indices in inventory.by_home], dtype=np.int64)
         return cls(

@@ -149,8 +149,9 @@ class _Search:
     def _nodes(self, problem: Problem, movable: Sequence[VictimUnit]) -> tuple[list[int], bool]:
         """Return the nodes to search, the cheapest first, and whether these are all that could take the pods."""
         inventory = problem.inventory
-        room, usage = self.cache.room(inventory, self.snapshot.pods), self.cache.claims(inventory, self.snapshot).usage
-        cluster = ClusterState.of(inventory, self.snapshot, room, usage)
+        room = self.cache.room(inventory, self.snapshot.pods)
+        ledger = self.cache.claims(inventory, self.snapshot).ledger
+        cluster = ClusterState.of(inventory, self.snapshot, room, ledger)
         return NodeRanking.of(inventory, movable, cluster.device_count).nodes(
             problem, cluster.room, cluster.free_devices
         )

@@ -85,9 +85,9 @@ def _start(context: PreemptionContext, plan: Plan, movable: Collection[PodId]) -
     snapshot = _without_leaving(snapshot_after(problem.snapshot, planned, plan.placements, plan.allocations))
     inventory = problem.inventory
     if snapshot is problem.snapshot:
-        return ClusterState.of(inventory, snapshot, problem.available.room, problem.available.usage)
-    room, usage = context.cache.room(inventory, snapshot.pods), context.cache.claims(inventory, snapshot).usage
-    return ClusterState.of(inventory, snapshot, room, usage)
+        return ClusterState.of(inventory, snapshot, problem.available.room, problem.available.ledger)
+    room, ledger = context.cache.room(inventory, snapshot.pods), context.cache.claims(inventory, snapshot).ledger
+    return ClusterState.of(inventory, snapshot, room, ledger)
 
 
 def _planned(pod: Pod, movable: Collection[PodId]) -> Pod:

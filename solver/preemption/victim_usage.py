@@ -85,17 +85,12 @@ def _units(problem: Problem, places: Collection[tuple[int, int]]) -> dict[tuple[
 
 def _left(problem: Problem) -> dict[tuple[int, int], int]:
     """Return what is left of capacities and counters, in their own units, by node (-1: cluster-wide) and budget."""
-    inventory, layout, usage = problem.inventory, problem.layout, problem.available.usage
-    found = {
-        place: inventory.budgets[counter] - usage.drawn.get(counter, 0)
-        for counter, place in layout.counter_place.items()
-    }
-    for record, (node, position) in layout.place_of.items():
-        kind = layout.wide_types[position] if node < 0 else layout.groups[layout.group_of[node]].types[position]
-        consumed = usage.shared.get(record, {})
-        capacities = dict(inventory.records[record].device.capacities)
-        for name, budget in kind.capacities.items():
-            found[node, budget] = capacities[name].value.nano - consumed.get(name, 0)
+    inventory, layout, ledger = problem.inventory, problem.layout, problem.available.ledger
+    found = {place: ledger.counter_left(inventory, counter) for counter, place in layout.counter_place.items()}
+    for record, place in layout.place_of.items():
+        if capacities := layout.type_of(place).capacities:
+            left = ledger.capacities_left(inventory.records[record])
+            found |= {(place[0], budget): left[name] for name, budget in capacities.items()}
     return found
 
 
@@ -116,8 +111,7 @@ def _add_device(
     if place is None:
         return False
     node, position = place
-    layout = problem.layout
-    kind = layout.wide_types[position] if node < 0 else layout.groups[layout.group_of[node]].types[position]
+    kind = problem.layout.type_of(place)
     if not kind.is_shareable:
         budgets[node, kind.gate] += 1
         return False

@@ -134,12 +134,12 @@ class _Preparation:
         """Form classes of pods and groups of nodes, and count what is left of nodes and devices; no rules yet."""
         snapshot, inventory = self.snapshot, self.inventory
         classes = pod_classes.classes(requests, batch, inventory, self.cache)
-        used, room = self.cache.claims(inventory, snapshot).usage, self.cache.room(inventory, snapshot.pods)
+        ledger, room = self.cache.claims(inventory, snapshot).ledger, self.cache.room(inventory, snapshot.pods)
         spare = None
         if inventory.takes_node_resources:
-            spare = SpareDevices(inventory, used, room, requests.device_needs(classes, batch))
+            spare = SpareDevices(inventory, ledger, room, requests.device_needs(classes, batch))
         layout, answers = self.cache.layout(inventory, tuple(requests.demands), requests.compared(), spare)
-        available = Available.of(used, room, self.cache.states(layout, inventory, snapshot))
+        available = Available.of(ledger, room, self.cache.states(layout, inventory, snapshot))
         return Problem(
             snapshot=snapshot,
             batch=batch,

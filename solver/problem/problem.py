@@ -22,9 +22,9 @@ from solver.domain import (
 from solver.problem.costs.cost_model import NO_COST_MODELS, CostModels
 from solver.problem.devices.inventory import Inventory, Mask
 from solver.problem.devices.layout import GLOBAL, DeviceLayout, NodeGroup, State
+from solver.problem.devices.ledger import DeviceLedger
 from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.devices.states import DeviceStates
-from solver.problem.devices.usage import Usage
 from solver.problem.gang_rules import GangRule
 from solver.problem.inter_pod.rules import InterPodRules
 from solver.problem.limits import Limit
@@ -154,11 +154,11 @@ class Available:
     What nodes and devices have left.
 
     `room` is cpu, memory and so on per node, `states` the budgets of devices per node, `wide_state` the cluster-wide
-    budgets, `usage` the devices in use. `is_unused` marks nodes with devices none of which is in use. `kind_of` and
+    budgets, `ledger` the devices in use. `is_unused` marks nodes with devices none of which is in use. `kind_of` and
     `kinds` number nodes by group and state (`DeviceStates`).
     """
 
-    usage: Usage
+    ledger: DeviceLedger
     room: Room
     states: list[State]
     wide_state: State
@@ -167,9 +167,9 @@ class Available:
     kinds: Sequence[tuple[int, State]]
 
     @classmethod
-    def of(cls, usage: Usage, room: Room, left: DeviceStates) -> "Available":
+    def of(cls, ledger: DeviceLedger, room: Room, left: DeviceStates) -> "Available":
         """Bring together what is left of nodes and of devices."""
-        return cls(usage, room, left.local, left.wide, left.is_unused, left.kind_of, left.kinds)
+        return cls(ledger, room, left.local, left.wide, left.is_unused, left.kind_of, left.kinds)
 
     def left(self, node: int, budget: int) -> int:
         """Return the units left of a budget of devices, of a node or of the cluster."""

@@ -31,9 +31,9 @@ from solver.problem.devices.device_types import Column, ComparedAttribute, Layou
 from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.devices.inventory_update import UpdatedInventory
 from solver.problem.devices.layout import DeviceLayout
+from solver.problem.devices.ledger import ClaimTracker
 from solver.problem.devices.slice_cache import SelectorResults, Selectors, SliceCache
 from solver.problem.devices.states import DeviceStates, StateCounter
-from solver.problem.devices.usage import ClaimTracker
 from solver.problem.inter_pod.inter_pod_context import InterPodCache, RunningPods, Topologies
 from solver.problem.node_matching import NodeMatcher
 from solver.problem.requests import demand, evaluation
@@ -334,20 +334,20 @@ class SolverCache:
         if found is None or not found.is_for(inventory, snapshot):
             found, self._states = ClaimTracker.of(inventory, snapshot), []
             self._claim_tracker = found
-        changed = found.count(inventory, snapshot)
+        found.count(inventory, snapshot)
         for each in self._states:
-            each.note(changed)
+            each.note(found.ledger.touched)
         return found
 
     def states(self, layout: DeviceLayout, inventory: Inventory, snapshot: Snapshot) -> DeviceStates:
         """Return what the claims of a snapshot leave of the budgets of nodes."""
-        used = self.claims(inventory, snapshot).usage
+        ledger = self.claims(inventory, snapshot).ledger
         found = next((each for each in self._states if each.layout is layout), None)
         if found is None:
             known = {id(each) for each in (*self._layouts.values(), *(old for old, _ in self._outdated.values()))}
-            found = StateCounter.of(layout, inventory, used)
+            found = StateCounter.of(layout, inventory, ledger)
             self._states = [*(each for each in self._states if id(each.layout) in known), found]
-        return found.count(inventory, used)
+        return found.count(inventory, ledger)
 
     def room(self, inventory: Inventory, pods: tuple[Pod, ...]) -> node_arrays.Room:
         """Return what running pods leave of nodes."""

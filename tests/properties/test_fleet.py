@@ -67,7 +67,7 @@ def test_available_devices_are_those_with_budgets_left(situation: Situation) -> 
 def _has_budget(problem: Problem, index: int) -> bool:
     node, position = problem.layout.place_of[index]
     kind = problem.layout.wide_types[position] if node < 0 else problem.group(node).types[position]
-    if 0 not in kind.takes or (not kind.is_shareable and problem.available.usage.is_held(index)):
+    if 0 not in kind.takes or (not kind.is_shareable and problem.available.ledger.is_held(index)):
         return False
     return all(problem.available.left(node, budget) >= amount for budget, amount in _takes(problem, node, kind))
 

@@ -8,7 +8,7 @@ From objects to the dense form:
   that stand together;
 - `inventory`: every device of every usable pool, independent of batch and usage;
 - `inventory_builder`: builds it; `inventory_update`: replaces the pools of which slices changed;
-- `usage`: claims by id, and the devices that allocated ones hold.
+- `ledger`: claims by id, and the ledger of devices: what their allocations hold, and what is left.
 
 The device layout of a batch: nodes with interchangeable devices are described once, as a group.
 

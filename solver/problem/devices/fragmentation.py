@@ -113,7 +113,7 @@ def _most_tables(problem: Problem) -> int:
 
 def _table(problem: Problem, node: int) -> PartitionTable:
     """Return the partitions of a node beside the devices in use; they are counted again when other devices are."""
-    tables, usage = problem.layout.partitions, problem.available.usage
+    tables, ledger = problem.layout.partitions, problem.available.ledger
     if len(tables.known) >= _most_tables(problem):
         tables.clear()
     own = tables.of_node.get(node)
@@ -121,7 +121,7 @@ def _table(problem: Problem, node: int) -> PartitionTable:
         records = frozenset(index for index in problem.inventory.by_home[node] if _is_counted(problem, index))
         own = tables.of_node[node] = (records, _numbered(tables, _drawn(problem, node, sorted(records))))
     records, table = own
-    held = (records & usage.exclusive) | (usage.shared.keys() & records)
+    held = (ledger.exclusive.keys() & records) | (ledger.shared.keys() & records)
     if not held:
         return table
     before = tables.in_use.get(node)

@@ -188,6 +188,11 @@ class DeviceLayout:
     counter_place: dict[CounterId, tuple[int, int]] = field(default_factory=dict)
     """Counter → node (-1: cluster-wide) and budget index."""
 
+    def type_of(self, place: tuple[int, int]) -> DeviceType:
+        """Return the type at a place of `place_of`."""
+        node, position = place
+        return self.wide_types[position] if node < 0 else self.groups[self.group_of[node]].types[position]
+
 
 def type_at(layout: DeviceLayout, group: NodeGroup, reference: int) -> DeviceType:
     """Resolve a type reference: a position in the group, or -(id + 1) of a cluster-wide type."""

@@ -1,6 +1,6 @@
-"""What allocations leave of the budgets of nodes: the state of each node in a layout, counted where usage changes."""
+"""What a ledger leaves of the budgets of nodes: the state of each node in a layout, counted where it is touched."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy.typing as npt
 from solver.domain import CounterId
 from solver.problem.devices.inventory import DeviceRecord, Inventory, Mask
 from solver.problem.devices.layout import GLOBAL, OPEN, DeviceLayout, DeviceType, State
-from solver.problem.devices.usage import ChangedUsage, Usage, is_overcommitted
+from solver.problem.devices.ledger import DeviceLedger, Touched
 
 Numbers = npt.NDArray[np.int64]
 _MOST_KINDS = 3
@@ -35,27 +35,27 @@ class DeviceStates:
 
 
 def states_beside(
-    layout: DeviceLayout, inventory: Inventory, before: DeviceStates, usage: Usage, records: Collection[int]
+    layout: DeviceLayout, inventory: Inventory, before: DeviceStates, ledger: DeviceLedger
 ) -> DeviceStates:
     """
-    Return what is left beside the devices in use, of which `records` are in use otherwise than `before`.
+    Return what a ledger leaves, where `before` is what the one left that it was made of.
 
-    Only their nodes are counted, unless one of these devices takes of a budget of several nodes.
+    Only the nodes of touched devices are counted, unless one of these devices takes of a budget of several nodes.
     """
+    records = ledger.touched.records
     nodes = frozenset(_home(inventory, each) for each in records)
-    counters = {counter for each in records for counter, _ in inventory.records[each].counters}
-    places = {layout.counter_place[each][0] for each in counters if each in layout.counter_place}
+    places = {layout.counter_place[each][0] for each in ledger.touched.counters if each in layout.counter_place}
     if not places | {layout.place_of[each][0] for each in records if each in layout.place_of} <= nodes - {_WIDE}:
-        return StateCounter.of(layout, inventory, usage).count(inventory, usage)
+        return StateCounter.of(layout, inventory, ledger).count(inventory, ledger)
     states = replace(before, kinds=list(before.kinds))
     numbers = {kind: number for number, kind in enumerate(states.kinds)}
-    return StateCounter(layout, states, _numbers=numbers, _anew=nodes - {_WIDE}).count(inventory, usage)
+    return StateCounter(layout, states, _numbers=numbers, _anew=nodes - {_WIDE}).count(inventory, ledger)
 
 
 @dataclass(slots=True, eq=False)
 class StateCounter:
     """
-    Counts what is left in one layout, from one usage to the next where it changed. What was handed out never changes.
+    Counts what is left in one layout, from one ledger to the next where they differ. What was handed out never changes.
 
     `_totals` are the nano-units left per node in whose devices something changed; they may be below zero. `_anew` are
     nodes that are to be counted from nothing.
@@ -63,7 +63,7 @@ class StateCounter:
 
     layout: DeviceLayout
     states: DeviceStates
-    _usage: Usage = field(default_factory=Usage)
+    _ledger: DeviceLedger = field(default_factory=DeviceLedger)
     _records: set[int] = field(default_factory=set)
     _counters: set[CounterId] = field(default_factory=set)
     _totals: dict[int, list[int]] = field(default_factory=dict)
@@ -71,8 +71,8 @@ class StateCounter:
     _anew: frozenset[int] = frozenset()
 
     @classmethod
-    def of(cls, layout: DeviceLayout, inventory: Inventory, usage: Usage) -> "StateCounter":
-        """Start with nothing in use; the first `count` is about all that `usage` has."""
+    def of(cls, layout: DeviceLayout, inventory: Inventory, ledger: DeviceLedger) -> "StateCounter":
+        """Start with nothing in use; the first `count` is about all that a ledger has."""
         full = [_scaled(group.totals, group.scales) for group in layout.groups]
         states = DeviceStates(
             local=[full[group] for group in layout.group_of],
@@ -83,8 +83,8 @@ class StateCounter:
         )
         found = cls(layout, states, _totals={_WIDE: list(layout.wide_budgets[0])})
         found._numbers = {kind: number for number, kind in enumerate(states.kinds)}
-        found._records.update(usage.exclusive, usage.shared)
-        found._counters.update(usage.drawn)
+        found._records.update(ledger.exclusive, ledger.shared)
+        found._counters.update(ledger.drawn)
         return found
 
     def move_to(self, layout: DeviceLayout, described: Iterable[int]) -> None:
@@ -98,47 +98,48 @@ class StateCounter:
         self.states = replace(self.states, local=local)
         self._number_again()
 
-    def note(self, changed: ChangedUsage) -> None:
-        """Note where the usage changed, for the next `count`."""
-        self._records |= changed.records
-        self._counters |= changed.counters
+    def note(self, touched: Touched) -> None:
+        """Note where the ledger was touched, for the next `count`."""
+        self._records |= touched.records
+        self._counters |= touched.counters
 
-    def count(self, inventory: Inventory, usage: Usage) -> DeviceStates:
+    def count(self, inventory: Inventory, ledger: DeviceLedger) -> DeviceStates:
         """Return what is left beside the devices in use; all that changed since the last time was noted."""
         if self._anew:
             self._records = {each for each in self._records if _home(inventory, each) not in self._anew}
-        changes = [*_takes(self.layout, inventory, usage, self._records)]
-        changes += [
-            (node, budget, -units) for node, budget, units in _takes(self.layout, inventory, self._usage, self._records)
-        ]
-        changes += (each for each in self._drawn(self._counters, self._usage, usage) if each[0] not in self._anew)
+        changes = [*_takes(self.layout, inventory, ledger, self._records)]
+        before = _takes(self.layout, inventory, self._ledger, self._records)
+        changes += [(node, budget, -units) for node, budget, units in before]
+        changes += (each for each in self._drawn(self._counters, self._ledger, ledger) if each[0] not in self._anew)
         for node in self._anew:
-            changes += self._takes_anew(inventory, usage, node)
+            changes += self._takes_anew(inventory, ledger, node)
         for node, budget, units in changes:
             self._totals_of(node)[budget - (GLOBAL if node == _WIDE else 0)] -= units
         homes = {*self._anew, *(_home(inventory, each) for each in self._records)} - {-1}
         touched = {*self._anew, *(node for node, *_ in changes)}
         for node in self._anew:
             self._totals_of(node)
-        self._usage, self._anew = usage, frozenset()
+        self._ledger, self._anew = ledger, frozenset()
         self._records, self._counters = set(), set()
         self._note_states(touched)
         self._note_whole(inventory, homes)
         return self.states
 
-    def _drawn(self, counters: Iterable[CounterId], before: Usage, now: Usage) -> Iterator[tuple[int, int, int]]:
+    def _drawn(
+        self, counters: Iterable[CounterId], before: DeviceLedger, now: DeviceLedger
+    ) -> Iterator[tuple[int, int, int]]:
         """Return by how much more of counters is drawn: node (or `_WIDE`), budget and nano-units."""
         for counter in counters:
             node, budget = self.layout.counter_place.get(counter, (_WIDE, -1))
             if budget >= 0:
                 yield node, budget, now.drawn.get(counter, 0) - before.drawn.get(counter, 0)
 
-    def _takes_anew(self, inventory: Inventory, usage: Usage, node: int) -> Iterator[tuple[int, int, int]]:
+    def _takes_anew(self, inventory: Inventory, ledger: DeviceLedger, node: int) -> Iterator[tuple[int, int, int]]:
         """Return all that is taken of the budgets of a node."""
         there = inventory.by_home[node]
         counters = {counter for index in there for counter, _ in inventory.records[index].counters}
-        yield from _takes(self.layout, inventory, usage, there)
-        yield from (each for each in self._drawn(counters, Usage(), usage) if each[0] == node)
+        yield from _takes(self.layout, inventory, ledger, there)
+        yield from (each for each in self._drawn(counters, DeviceLedger(), ledger) if each[0] == node)
 
     def _totals_of(self, node: int) -> list[int]:
         found = self._totals.get(node)
@@ -180,10 +181,10 @@ class StateCounter:
     def _note_whole(self, inventory: Inventory, homes: set[int]) -> None:
         if not homes:
             return
-        is_unused, usage = self.states.is_unused.copy(), self._usage
+        is_unused, ledger = self.states.is_unused.copy(), self._ledger
         for node in homes:
             there = inventory.by_home[node]
-            is_unused[node] = bool(there) and not any(usage.is_held(record) for record in there)
+            is_unused[node] = bool(there) and not any(ledger.is_held(record) for record in there)
         self.states = replace(self.states, is_unused=is_unused)
 
 
@@ -194,20 +195,18 @@ def _home(inventory: Inventory, index: int) -> int:
 
 
 def _takes(
-    layout: DeviceLayout, inventory: Inventory, usage: Usage, records: Iterable[int]
+    layout: DeviceLayout, inventory: Inventory, ledger: DeviceLedger, records: Iterable[int]
 ) -> Iterator[tuple[int, int, int]]:
     """Return what devices take that are in use: node (or `_WIDE`), budget and units; of counters nothing."""
     for record in records:
-        place = layout.place_of.get(record) if usage.is_held(record) else None
+        place = layout.place_of.get(record) if ledger.is_held(record) else None
         if place is None:
             continue
-        node, position = place
-        kind = layout.wide_types[position] if node < 0 else layout.groups[layout.group_of[node]].types[position]
-        if record in usage.exclusive:
+        node, kind = place[0], layout.type_of(place)
+        if record in ledger.exclusive:
             yield node, kind.gate, _held(kind)
-        consumed = usage.shared.get(record)
-        if consumed is not None:
-            yield from ((node, budget, units) for budget, units in _share(inventory.records[record], kind, consumed))
+        if record in ledger.shared:
+            yield from ((node, budget, units) for budget, units in _share(inventory.records[record], kind, ledger))
 
 
 def _held(kind: DeviceType) -> int:
@@ -215,7 +214,7 @@ def _held(kind: DeviceType) -> int:
     return OPEN if kind.is_shareable else 1
 
 
-def _share(record: DeviceRecord, kind: DeviceType, consumed: dict[str, int]) -> Iterator[tuple[int, int]]:
+def _share(record: DeviceRecord, kind: DeviceType, ledger: DeviceLedger) -> Iterator[tuple[int, int]]:
     """
     Return what the shares of a device take, as budgets and units.
 
@@ -224,9 +223,10 @@ def _share(record: DeviceRecord, kind: DeviceType, consumed: dict[str, int]) -> 
     if not kind.is_shareable:
         yield kind.gate, 1
         return
+    consumed = ledger.shared[record.index]
     yield kind.fresh, 1
     yield from ((budget, consumed.get(name, 0)) for name, budget in kind.capacities.items())
-    if is_overcommitted(record.device, consumed):
+    if ledger.is_overcommitted(record):
         yield kind.gate, _held(kind)
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from solver.domain import Pod
 from solver.feasibility import capacity
 from solver.problem.devices.inventory import DeviceRecord, Inventory
-from solver.problem.devices.usage import Usage
+from solver.problem.devices.ledger import DeviceLedger
 from solver.problem.node_arrays import Room
 from solver.problem.requests.component import Component
 from solver.problem.requests.demand import Answers, DemandKey, Verdict
@@ -75,7 +75,7 @@ class SpareDevices:
     """Says which devices are left out; `needs` are what the batch wants of each demand, each once."""
 
     inventory: Inventory
-    usage: Usage
+    ledger: DeviceLedger
     room: Room
     needs: Mapping[int, frozenset[DeviceNeed]]
 
@@ -146,7 +146,7 @@ class SpareDevices:
         plain = (
             each
             for each in records
-            if not (each.device.takes_node_resources or each.counters or self.usage.is_held(each.index))
+            if not (each.device.takes_node_resources or each.counters or self.ledger.is_held(each.index))
         )
         reaches = Counter(record.nodes for record in plain)
         counts = np.zeros(len(self.inventory.nodes), dtype=np.int64)
@@ -198,7 +198,7 @@ class _OneNode:
 
         None where too few are left for every need.
         """
-        usable = [each for each in self.taking if each.index not in self.spare.usage.exclusive]
+        usable = [each for each in self.taking if each.index not in self.spare.ledger.exclusive]
         kept: list[DeviceRecord] | None = None
         for need in sorted(needs):
             found = self._fitting(need, usable)

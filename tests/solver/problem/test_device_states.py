@@ -20,7 +20,7 @@ def test_what_a_plan_leaves_is_what_counting_all_devices_gives(situation: Situat
     solution = best_of(problem, greedy.candidates(problem))
     left = extract.after(problem, solution, extract.extract(problem, solution)).available
 
-    every = StateCounter.of(problem.layout, problem.inventory, left.usage).count(problem.inventory, left.usage)
+    every = StateCounter.of(problem.layout, problem.inventory, left.ledger).count(problem.inventory, left.ledger)
     assert left.states == every.local
     assert left.wide_state == every.wide
     assert left.is_unused.tolist() == every.is_unused.tolist()

@@ -43,9 +43,9 @@ def look(problem: Problem) -> dict[str, object]:
     for name in ("verdicts", "consumption", "unfit", "spared"):
         found[name] = [[(place[index], value) for index, value in getattr(each, name).items()] for each in answers]
     found["failures"] = [each.failure for each in answers]
-    usage = problem.available.usage
-    found["usage"] = ({place[each] for each in usage.exclusive}, usage.absent, usage.drawn)
-    found["shared"] = {place[index]: amounts for index, amounts in usage.shared.items()}
+    ledger = problem.available.ledger
+    found["usage"] = ({place[each] for each in ledger.exclusive}, dict(ledger.absent), dict(ledger.drawn))
+    found["shared"] = {place[index]: amounts for index, amounts in ledger.shared.items()}
     found["states"] = (problem.available.states, problem.available.wide_state, problem.available.is_unused.tolist())
     found["partitions"] = [fragmentation.partitions(problem, node) for node in range(problem.node_count)]
     return found | _look_at(stock, place)

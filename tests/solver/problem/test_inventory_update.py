@@ -191,11 +191,11 @@ def test_claims_keep_their_devices_where_others_come_and_go(monkeypatch: pytest.
     snapshot = b.snapshot(NODES, b.gpu_class(), b.claim("c"), held)
     for slices in (BEFORE, (*BEFORE, pool(2)), (BEFORE[0], pool(1, "d0"), BEFORE[2]), BEFORE):
         problem = prepare(_with(snapshot, slices), batch, Policy(), cache)
-        records, usage = problem.inventory.records, problem.available.usage
+        records, ledger = problem.inventory.records, problem.available.ledger
         there = {DeviceId(each.driver, each.pool, device.name) for each in slices for device in each.devices}
         in_use = {result.device for claim in held if claim.allocation for result in claim.allocation.results}
-        assert {records[index].id for index in usage.exclusive} == there & in_use
-        assert usage.absent == in_use - there
+        assert {records[index].id for index in ledger.exclusive} == there & in_use
+        assert ledger.absent.keys() == in_use - there
     assert build.call_count == 1
 
 
@@ -212,7 +212,7 @@ def test_a_claim_keeps_its_device_where_a_taint_rule_comes_and_a_new_slice_takes
     rule = b.taint_rule("r", b.taint("hot"), pool="n1")
     after = structs.replace(snapshot, slices=(slices[0], more, *slices[1:]), taint_rules=(rule,))
     problem = prepare(after, batch, Policy(), cache)
-    (index,) = problem.available.usage.exclusive
+    (index,) = problem.available.ledger.exclusive
     assert problem.inventory.records[index].id == b.device_id("d0", "n1")
 
 
@@ -223,7 +223,7 @@ def test_a_device_in_use_that_nothing_is_known_of_takes_all_counters_that_its_po
     for amount in (4, 2):
         counters = b.resource_slice("n0", slice_count=2, counter_sets={"card": {"slices": amount}})
         slices = (b.resource_slice("n0", device, slice_count=2), counters)
-        drawn = prepare(_with(snapshot, slices), batch, Policy(), cache).available.usage.drawn
+        drawn = prepare(_with(snapshot, slices), batch, Policy(), cache).available.ledger.drawn
         assert list(drawn.values()) == [amount * 10**9]
 
 
@@ -243,7 +243,7 @@ def test_draws_recorded_at_allocations_count_from_the_first_counters_on_that_are
     snapshot = b.snapshot(NODES, b.gpu_class(), b.claim("c"), held, draws=draws)
     counters = b.resource_slice("n2", counter_sets={"card": {"slices": 1}})
     for slices, count in ((BEFORE, 0), ((*BEFORE, counters), 1), (BEFORE, 0)):
-        drawn = prepare(_with(snapshot, slices), batch, Policy(), cache).available.usage.drawn
+        drawn = prepare(_with(snapshot, slices), batch, Policy(), cache).available.ledger.drawn
         assert len(drawn) == count
 
 

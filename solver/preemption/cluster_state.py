@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from solver.domain import Batch, Claim, ClaimId, GangId, Pod, PodId, PoolId, Snapshot
 from solver.feasibility.selector_index import matched_labels
 from solver.problem.devices.inventory import Inventory
-from solver.problem.devices.ledger import DeviceLedger
+from solver.problem.devices.ledger import DeviceLedger, allocations
 from solver.problem.inter_pod.inter_pod_context import RunningPods
 from solver.problem.node_arrays import MOST, PODS, Amounts, Room
 
@@ -32,12 +32,14 @@ class ClusterState:
     """
     Pods and claims as they will be; `origin` has everything else, and the PodDisruptionBudgets as they are left.
 
-    `room` is what nodes have left, `free_devices` the number of unallocated devices in the node's own pools.
+    `room` is what nodes have left, `ledger` what claims hold of devices, and `free_devices` the number of unallocated
+    devices in the node's own pools.
     """
 
     inventory: Inventory
     origin: Snapshot
     room: Room
+    ledger: DeviceLedger
     free_devices: Amounts
     pods: Mapping[PodId, Pod]
     claims: Mapping[ClaimId, Claim]
@@ -49,14 +51,15 @@ class ClusterState:
     @classmethod
     def of(cls, inventory: Inventory, snapshot: Snapshot, room: Room, ledger: DeviceLedger) -> "ClusterState":
         """Index a snapshot; `room` is what it leaves of nodes, `ledger` what it holds of devices."""
-        held = [inventory.records[record].home for record in (*ledger.exclusive, *ledger.shared)]
-        homes = np.array([home for home in held if home >= 0], dtype=np.int64)
         owned = np.array([len(indices) for indices in inventory.by_home], dtype=np.int64)
+        homes = [inventory.records[record].home for record in ledger.exclusive.keys() | ledger.shared.keys()]
+        held = np.bincount([home for home in homes if home >= 0], minlength=len(inventory.nodes))
         return cls(
             inventory,
             snapshot,
             room,
-            owned - np.bincount(homes, minlength=len(inventory.nodes)),
+            ledger,
+            owned - held,
             {pod.id: pod for pod in snapshot.pods},
             {claim.id: claim for claim in snapshot.claims},
             _indexed((pod.node_name, pod.id) for pod in snapshot.pods),
@@ -133,14 +136,19 @@ class ClusterState:
         gone_pods, new_pods = _difference(before.pods, after.pods)
         gone_claims, new_claims = _difference(before.claims, after.claims)
         room = Room({resource: amounts.copy() for resource, amounts in self.room.free.items()})
+        _count_room(room, self.inventory, gone_pods, 1)
+        _count_room(room, self.inventory, new_pods, -1)
+        ledger = self.ledger.changed(self.inventory, allocations(gone_claims), allocations(new_claims))
         free_devices = self.free_devices.copy()
-        for pods, claims, sign in ((gone_pods, gone_claims, 1), (new_pods, new_claims, -1)):
-            _count_room(room, self.inventory, pods, sign)
-            _count_devices(free_devices, self.inventory, claims, sign)
+        for record in ledger.touched.records:
+            home = self.inventory.records[record].home
+            if home >= 0:
+                free_devices[home] += self.ledger.is_held(record) - ledger.is_held(record)
         return ClusterState(
             self.inventory,
             replace(self.origin, budgets=after.budgets),
             room,
+            ledger,
             free_devices,
             _replaced(self.pods, [pod.id for pod in gone_pods], {pod.id: pod for pod in new_pods}),
             _replaced(self.claims, [claim.id for claim in gone_claims], {claim.id: claim for claim in new_claims}),
@@ -217,11 +225,3 @@ def _count_room(room: Room, inventory: Inventory, pods: Iterable[Pod], sign: int
             continue
         for resource, amount in ((PODS, 1), *pod.requests):
             room.change(resource, node, sign * min(amount, MOST))
-
-
-def _count_devices(free: Amounts, inventory: Inventory, claims: Iterable[Claim], sign: int) -> None:
-    for claim in claims:
-        for result in claim.allocation.results if claim.allocation is not None else ():
-            record = inventory.record_of.get(result.device)
-            if record is not None and not result.admin_access and inventory.records[record].home >= 0:
-                free[inventory.records[record].home] += sign

@@ -76,3 +76,19 @@ def test_a_device_that_two_claims_hold_is_free_once_both_gave_it_back() -> None:
     half = ledger.give(inventory, allocations(held[:1]))
     assert (half.is_held(index), half.give(inventory, allocations(held[1:])).is_held(index)) == (True, False)
     assert ledger.is_held(index)
+
+
+def test_a_shared_device_gives_capacity_back_share_by_share_and_its_counters_with_the_last_one() -> None:
+    card = b.device("a", is_shareable=True, capacities={"memory": b.capacity(80)}, consumes={"card": {"slices": 3}})
+    published = b.resource_slice("n1", card, counter_sets={"card": {"slices": 4}})
+    results = [b.result("gpu", "a", "n1", share_id=b.share_id(n), consumed={"memory": 30}) for n in range(2)]
+    held = [b.held(f"h{n}", result) for n, result in enumerate(results)]
+    found = s.problem(b.node("n1"), b.gpu_class(), published, b.claim("c"), *held, pods=[b.pod("p", "c")])
+    inventory, ledger = found.inventory, found.available.ledger
+    (counter,), (record,) = inventory.budgets, inventory.records.values()
+    told = []
+    for claim in (None, *held):
+        ledger = ledger.give(inventory, allocations([claim] if claim is not None else []))
+        memory, slices = ledger.capacities_left(record)["memory"], ledger.counter_left(inventory, counter)
+        told.append((memory // 10**9, slices // 10**9, ledger.is_held(record.index)))
+    assert told == [(20, 1, True), (50, 1, True), (80, 4, False)]

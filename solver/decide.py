@@ -115,15 +115,17 @@ def _decided(decision: _Decision, batch: Batch) -> Plan:
     budget = decision.budget
     batch = _without_repetitions(batch)
     plan = _round(decision, batch)
-    decision.cache.paid_units += budget.work.spent_units
+    decision.cache.paid_units += budget.work.cost.spent
     plan = _without_skipped(plan, batch, budget.work) if budget.may_defer else plan
-    quarantined = tuple(budget.work.quarantined.values())
-    return structs.replace(
-        plan,
-        report=structs.replace(
-            plan.report, stopped=budget.work.stops, quarantined=quarantined, defects=tuple(budget.work.defects)
-        ),
+    work = budget.work
+    report = structs.replace(
+        plan.report,
+        stopped=work.stops,
+        left_out=tuple(work.left_out) if any(work.left_out) else (),
+        quarantined=tuple(work.quarantined.values()),
+        defects=tuple(work.defects),
     )
+    return structs.replace(plan, report=report)
 
 
 def _round(decision: _Decision, batch: Batch) -> Plan:
@@ -338,7 +340,7 @@ def _without_skipped(plan: Plan, batch: Batch, work: BudgetUsage) -> Plan:
             causes[each.pod] = UndecidedCause.TOO_COSTLY
         elif NOT_REACHED in each.reasons:
             causes[each.pod] = UndecidedCause.LATER
-    for skipped in (each for stop in work.left_out.values() for each in stop.left if each.pod not in answered):
+    for skipped in (each for left in work.left_out for each in left if each.pod not in answered):
         is_costly = skipped.reason.code is ReasonCode.TOO_COSTLY
         causes[skipped.pod] = UndecidedCause.TOO_COSTLY if is_costly else UndecidedCause.LATER
     return structs.replace(

@@ -114,7 +114,7 @@ def _fitting(asked: Record, waiting: Sequence[Pod]) -> int:
     if not waiting:
         return 0
     pods = tuple(replace(pod, gang=None) for pod in waiting)
-    return len(simulator.answer(replace(asked, batch=Batch(pods=pods), stopped=())).plan.placements)
+    return len(simulator.answer(replace(asked, batch=Batch(pods=pods), stopped=(), left_out=())).plan.placements)
 
 
 def gang_document(found: ExplainedGang) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def after_others(asked: Record, own: Collection[PodId], cache: SolverCache | Non
         for part, plan in _parts(first, lambda part: _decided(asked, part, [], cache)):
             snapshot = _after(part.snapshot, part.batch, plan)
     return msgspec.structs.replace(
-        asked, snapshot=snapshot, batch=Batch(pods=pods, gangs=asked.batch.gangs_of(pods)), stopped=()
+        asked, snapshot=snapshot, batch=Batch(pods=pods, gangs=asked.batch.gangs_of(pods)), stopped=(), left_out=()
     )
 
 
@@ -335,7 +335,7 @@ def _budget(asked: Record) -> Budget:
         seed=asked.seed,
         workers=asked.workers,
     )
-    return budget.replaying(asked.stopped) if asked.stopped else budget
+    return budget.replaying(asked.stopped, asked.left_out) if asked.stopped or asked.left_out else budget
 
 
 def explained(

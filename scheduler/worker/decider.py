@@ -241,8 +241,10 @@ class Decider:
         if before is None or not decided.pods:
             return decision
         record = _record("history", before, decided, policy, limits)
-        stopped = decision.plan.report.stopped if len(decided.pods) == len(batch.pods) else ()
-        return replace(decision, file=self._recorder.save(structs.replace(record, stopped=stopped)))
+        if len(decided.pods) == len(batch.pods):
+            report = decision.plan.report
+            record = structs.replace(record, stopped=report.stopped, left_out=report.left_out)
+        return replace(decision, file=self._recorder.save(record))
 
 
 def _record(cause: str, snapshot: Snapshot, batch: Batch, policy: Policy, limits: Limits) -> recording.Record:

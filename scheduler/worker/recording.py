@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from scheduler import private_file
-from solver.domain import DEFAULT_COST_UNITS, Batch, Claim, OpaqueConfig, PodId, Policy, Snapshot, StageStop
+from solver.domain import DEFAULT_COST_UNITS, Batch, Claim, LeftOutPod, OpaqueConfig, PodId, Policy, Snapshot, StageStop
 
 API_VERSION: Final = "record.dovetail.dev/v1alpha1"
 KIND: Final = "Decision"
@@ -55,6 +55,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     cost_units: int = DEFAULT_COST_UNITS
     stopped: tuple[StageStop, ...] = ()
     """Where each stage of the decision stopped, if known; a replay stops at the same points."""
+    left_out: tuple[tuple[LeftOutPod, ...], ...] = ()
+    """The pods that the decision left out each time it prepared a problem; a replay leaves them out, too."""
     made_after: tuple[tuple[PodId, PodId], ...] = ()
     """In a simulation: pods that are made one by one, each with the pod that has a node before it is made."""
     not_made: tuple[tuple[PodId, str], ...] = ()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from solver.cel import tree
-from solver.cel.errors import CostExceeded, EvaluationError, EvaluationStopped, ExpressionError
+from solver.cel.errors import CostExceeded, EvaluationError, ExpressionError
 from solver.cel.frame import METER, Closure, Compiler, Frame, constant, held
 from solver.cel.library.operators import negate_duration
 from solver.cel.library.overloads import Overload, accepts, is_certain, no_overload
@@ -23,6 +23,7 @@ from solver.cel.values import (
     is_same,
     type_name,
 )
+from solver.domain import AllowanceSpentError
 
 _ORDERS: Final[dict[str, Callable[[Value, Value], bool]]] = {
     "_<_": operator.lt,
@@ -162,7 +163,7 @@ def _check_pattern(compiler: Compiler, node: tree.AstNode) -> None:
         compile_pattern(compiler.known[node], compiler.patterns)
     except EvaluationError as error:
         raise ExpressionError(str(error), node.position) from None
-    except (CostExceeded, EvaluationStopped):
+    except (CostExceeded, AllowanceSpentError):
         raise ExpressionError(
             "the regular expressions take too long to compile: write fewer, or split the expression into several "
             "selectors, which must all hold",
@@ -185,7 +186,7 @@ def _folded(compiler: Compiler, name: str, node: tree.Call, nodes: tuple[tree.As
         except EvaluationError as error:
             if name in _CONVERSIONS:
                 raise ExpressionError(str(error), node.position) from None
-        except (CostExceeded, EvaluationStopped):
+        except (CostExceeded, AllowanceSpentError):
             pass
         else:
             if name in _CONVERSIONS:

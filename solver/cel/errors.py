@@ -4,7 +4,6 @@ The errors of expressions.
     ExpressionError (ValueError)   the expression does not compile: syntax, types, size; users read the message
     EvaluationError                one evaluation failed on one device; `&&`, `||` and the macros may absorb it
     CostExceeded                   one evaluation passed the cost limit; nothing absorbs it
-    EvaluationStopped              the solve's budget for evaluations is spent; there is no result
 
 Messages are short whatever the expression holds: they go into conditions and caches.
 """
@@ -68,7 +67,3 @@ def _shown(detail: object) -> object:
 
 class CostExceeded(Exception):  # noqa: N818 - a verdict on the expression, and no subclass of EvaluationError
     """The evaluation passed the cost limit."""
-
-
-class EvaluationStopped(Exception):  # noqa: N818 - a verdict on the solve's time, and no subclass of EvaluationError
-    """The solve's units or time are used up; a later solve may evaluate the device."""

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 from solver.cel import tree
 from solver.cel.check import Checked
 from solver.cel.errors import EvaluationError
-from solver.cel.meter import EvaluationBudget, Meter
+from solver.cel.meter import Meter
 from solver.cel.reads import Domain, Read, Reads, attribute_maps, capacity_maps, domain_of
 from solver.cel.values import DomainMap, Optional, Value, type_name
-from solver.domain import Device
+from solver.domain import Allowance, Device
 
 Frame = list[Any]
 Closure = Callable[[Frame], Value]
@@ -112,13 +112,13 @@ class Compiler:
         self.is_metered = False
         self.known: dict[tree.AstNode, Value] = {}
         self.scope: list[tuple[str, Meaning]] = []
-        self.constants = EvaluationBudget(_UNITS_OF_CONSTANTS)
-        self.patterns = Meter(EvaluationBudget(_UNITS_OF_PATTERNS))
+        self.constants = Allowance(_UNITS_OF_CONSTANTS)
+        self.patterns = Meter(Allowance(_UNITS_OF_PATTERNS))
 
     @property
     def constants_bytes(self) -> int:
         """An upper bound of the bytes of the constants that were evaluated."""
-        return (_UNITS_OF_CONSTANTS - self.constants.units) * _BYTES_OF_UNIT
+        return self.constants.spent * _BYTES_OF_UNIT
 
     def compile(self, node: tree.AstNode) -> Closure:
         """Make the closure of a subtree."""

@@ -3,14 +3,16 @@ The values that all packages share: API objects as far as they matter for schedu
 
 - API objects: `pod`, `gang` (PodGroup), `node`, `volumes`, `preemption` (PodDisruptionBudget), `label_selectors` (also
   node selectors, taints and tolerations), and of `resource.k8s.io/v1` `claim` and `device` (slices, classes, rules).
-- Input and output of a decision: `snapshot` (with batch and policy), `budget`, `plan`, `reasons`.
+- Input and output of a decision: `snapshot` (with batch and policy), `budget`, `allowance` (of cost units), `plan`,
+  `reasons`.
 - Basics: `ids` (keys), `quantity`, `wording` (how names and user texts enter messages), `disjoint_sets` (union-find),
   `changed_objects` (which objects left a snapshot, and which came).
 
-All values are frozen, except for the `BudgetUsage` of a budget. The package has no I/O and no rules of placement;
-it imports nothing else of the repository.
+All values are frozen, except for allowances and the `BudgetUsage` of a budget. The package has no I/O and no rules of
+placement; it imports nothing else of the repository.
 """
 
+from solver.domain.allowance import Allowance, AllowanceSpentError
 from solver.domain.budget import DEFAULT_COST_UNITS, Budget, BudgetUsage, LeftOutPod, QuarantinedObject, StageStop
 from solver.domain.claim import (
     FINALIZER,

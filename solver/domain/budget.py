@@ -1,20 +1,22 @@
 """
-The limits of a decision: wall time, deterministic search time, and cost units for selectors and claim options.
+The limits of a decision: wall time, deterministic search time, and cost units for what pods ask for.
 
 A budget is passed from stage to stage. All its derived budgets share one `BudgetUsage`, which counts what was spent and
 numbers the looks at the clock. A stop is recorded by its look (`StageStop`), so that a replay stops at the same points
-on any machine.
+on any machine. What pods cost depends on caches of earlier decisions, and what the time allows on the machine. So a
+replay counts neither, and leaves out the recorded pods (`LeftOutPod`).
 """
 
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
 
+from solver.domain.allowance import Allowance
 from solver.domain.ids import PodId
 from solver.domain.reasons import Reason
 from solver.domain.search_params import SearchParams
@@ -32,38 +34,38 @@ class QuarantinedObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeftOutPod(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod that a stage left out of the plan, with the reason."""
+    """A pod that a decision left out because its selectors, demands or options were not worked out, with the reason."""
 
     pod: PodId
     reason: Reason
 
 
 class StageStop(msgspec.Struct, frozen=True, kw_only=True):
-    """
-    Where a stage was stopped: the time was up at the looks after `after` and before `until` (0: to the end).
-
-    With `left`, the cost allowance (`Budget.cost_units`) or its share of the time ended the stage: `after` are the
-    units spent until then, `left` the pods that it left out. What such a stage costs depends on caches of earlier
-    decisions, so a replay leaves out the same pods instead of counting.
-    """
+    """Where a stage was stopped: the time was up at the looks after `after` and before `until` (0: to the end)."""
 
     stage: str
     after: int
     until: int = 0
-    left: tuple[LeftOutPod, ...] = ()
 
     def says(self, look: int) -> bool:
         """Whether the time was up at a look."""
-        return not self.left and self.after < look and (not self.until or look < self.until)
+        return self.after < look and (not self.until or look < self.until)
 
 
 @dataclass(slots=True, eq=False)
 class BudgetUsage:
-    """What one decision has used so far; in a replay `recorded` are the stops of the earlier decision, else None."""
+    """
+    What one decision has used so far.
+
+    In a replay `recorded` and `recorded_left_out` are of the report of the earlier decision; `recorded` is else None.
+    """
 
     recorded: tuple[StageStop, ...] | None = None
-    spent_units: int = 0
-    left_out: dict[tuple[str, tuple[LeftOutPod, ...]], StageStop] = field(default_factory=dict)
+    recorded_left_out: tuple[tuple[LeftOutPod, ...], ...] = ()
+    cost: Allowance = field(default_factory=lambda: Allowance(0))
+    """Of this all allowances of the decision are parts, so that it counts what they spend."""
+    left_out: list[tuple[LeftOutPod, ...]] = field(default_factory=list)
+    """The pods that were left out each time that a problem was prepared."""
     quarantined: dict[str, QuarantinedObject] = field(default_factory=dict)
     defects: list[str] = field(default_factory=list)
     """How stages contradicted what is known; their results were dropped."""
@@ -84,21 +86,25 @@ class BudgetUsage:
             changes.append(look)
         return found
 
-    def leave(self, stage: str, left: tuple[LeftOutPod, ...]) -> None:
-        """Record the pods that a stage leaves out; a repeated call changes nothing."""
-        before = (each for each in self.recorded or () if (each.stage, each.left) == (stage, left))
-        new = StageStop(stage=stage, after=self.spent_units, left=left)
-        self.left_out.setdefault((stage, left), next(before, new))
+    def next_left_out(self) -> dict[PodId, Reason] | None:
+        """Return the pods that the next problem is prepared without, in a replay; else None."""
+        if self.recorded is None:
+            return None
+        number = len(self.left_out)
+        return {each.pod: each.reason for left in self.recorded_left_out[number : number + 1] for each in left}
+
+    def leave_out(self, pods: Mapping[PodId, Reason]) -> None:
+        """Record the pods that a problem is prepared without."""
+        self.left_out.append(tuple(LeftOutPod(pod=pod, reason=reason) for pod, reason in pods.items()))
 
     @property
     def stops(self) -> tuple[StageStop, ...]:
         """The stops so far, by stage name."""
-        found = [
+        return tuple(
             StageStop(stage=stage, after=first - 1, until=until)
             for stage, changes in sorted(self._changes.items())
             for first, until in zip(changes[::2], (*changes[1::2], 0), strict=False)
-        ]
-        return (*found, *self.left_out.values())
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +115,8 @@ class Budget:
     `seconds` is wall time; every stage checks it. Stages after the search always have a share left (`at_least`). Each
     decision tries at least one pod or gang, so it makes progress and may end some time after `seconds`.
     `deterministic_seconds` is CP-SAT's deterministic time, the same on every machine: the limit of tests and replays.
-    `cost_units` is the allowance for work without a cached result: evaluations of selectors, options to serve a claim.
-    One unit is about a microsecond.
+    `cost_units` is the allowance for work without a cached result (`allowance`): evaluations of selectors, answers to
+    demands, options to serve a claim. One unit is about a microsecond.
 
     `may_defer` lets a plan leave pods to another solve (`Plan.undecided`). With `is_forgiving` the
     result of a stage that contradicts what is known is dropped and reported (`SearchReport.defects`); else it raises.
@@ -133,11 +139,11 @@ class Budget:
 
     def anew(self) -> "Budget":
         """Return the same budget with nothing spent, for the next decision."""
-        return replace(self, work=BudgetUsage(self.work.recorded))
+        return replace(self, work=BudgetUsage(self.work.recorded, self.work.recorded_left_out))
 
-    def replaying(self, stopped: Iterable[StageStop]) -> "Budget":
-        """Return a budget that stops exactly where `SearchReport.stopped` of an earlier decision says."""
-        return replace(self, work=BudgetUsage(tuple(stopped)))
+    def replaying(self, stopped: Iterable[StageStop], left_out: Iterable[tuple[LeftOutPod, ...]] = ()) -> "Budget":
+        """Return a budget that stops where the `SearchReport` of an earlier decision says, and leaves out its pods."""
+        return replace(self, work=BudgetUsage(tuple(stopped), tuple(left_out)))
 
     def at(self, stage: str) -> "Budget":
         """Return the budget of a stage."""
@@ -158,21 +164,16 @@ class Budget:
             raise error
         self.work.defects.append(f"{stage}: {type(error).__name__}: {error}")
 
-    def spend(self, units: int) -> None:
-        """Subtract cost units from the allowance; the last piece of work may exceed it."""
-        self.work.spent_units += units
-
     @classmethod
     def unbounded(cls) -> "Budget":
         """Return a budget that never ends, for small cases."""
         return cls(seconds=1e12, cost_units=sys.maxsize)
 
-    @property
-    def units_left(self) -> int:
-        """The rest of the allowance, at least 0; all of it in a replay, which knows what to leave out."""
-        if self.work.recorded is not None:
-            return self.cost_units
-        return max(0, self.cost_units - self.work.spent_units)
+    def allowance(self, share: float, least: int = 0) -> Allowance:
+        """Return the cost units that are left, at least `least`, with time until a share of the wall time."""
+        until = self.until(share)
+        units = max(least, self.cost_units - self.work.cost.spent)
+        return Allowance(units, lambda: until.remaining_seconds() <= 0.0, self.work.cost)
 
     def remaining_seconds(self) -> float:
         """The rest of the wall time in seconds, at least 0; the whole time in a replay."""

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
-from solver.domain.budget import QuarantinedObject, StageStop
+from solver.domain.budget import LeftOutPod, QuarantinedObject, StageStop
 from solver.domain.claim import Allocation, ExtendedResourceClaim
 from solver.domain.ids import ClaimId, PodId
 from solver.domain.pod import NodeAllocatableClaimStatus
@@ -103,8 +103,9 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
     is wall time; the caller fills it in. `node_count` is the number of nodes that were considered, None if there
     were none; node counts of reasons refer to it. `defects` describe contradictions in stages of the search (a
     bound below a known value, say): their results were dropped, and no level is called proven. `stopped` are the
-    stages that time or the cost allowance ended; a budget made of them (`Budget.replaying`) gives the same plan
-    again. `quarantined` are objects on which the solver failed and which it left out.
+    stages that time ended, and `left_out` the pods that each problem was prepared without, because time or cost units
+    ended (empty where all were prepared); a budget made of both (`Budget.replaying`) gives the same plan again.
+    `quarantined` are objects on which the solver failed and which it left out.
     """
 
     status: SearchStatus
@@ -117,6 +118,7 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
     node_count: int | None = None
     defects: tuple[str, ...] = ()
     stopped: tuple[StageStop, ...] = ()
+    left_out: tuple[tuple[LeftOutPod, ...], ...] = ()
     quarantined: tuple[QuarantinedObject, ...] = ()
 
 

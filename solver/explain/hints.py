@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from solver.domain import Budget, Claim, ConstraintKind, wording
+from solver.domain import Allowance, AllowanceSpentError, Budget, Claim, ConstraintKind, wording
 from solver.feasibility import lint
 from solver.feasibility.device_attributes import AttributeName, lookup
 from solver.feasibility.lint import Candidate
-from solver.feasibility.selectors import EvaluationBudget, EvaluationStopped
 from solver.problem.devices.inventory import DeviceRecord, Mask
 from solver.problem.devices.slice_cache import Selectors
 from solver.problem.problem import Problem
@@ -36,43 +35,43 @@ class Hints:
     """
 
     problem: Problem
-    budget: EvaluationBudget | None = None
-    """The budget of all hints of one decision. A hint beyond it is left out and not cached."""
+    allowance: Allowance | None = None
+    """For all hints of one decision. A hint beyond it is left out and not cached."""
     kinds: list[Candidate] = field(default_factory=list)
     sizes: dict[Selectors, list[Candidate]] = field(default_factory=dict)
 
     @classmethod
     def within(cls, problem: Problem, budget: Budget | None) -> "Hints":
-        """Return hints with a share of a decision's budget; None for no limit."""
+        """Return hints within an allowance and a decision's time; None for no limit."""
         if budget is None:
             return cls(problem)
-        return cls(problem, EvaluationBudget(_MOST_UNITS, lambda: budget.remaining_seconds() <= 0.0))
+        return cls(problem, Allowance(_MOST_UNITS, lambda: budget.remaining_seconds() <= 0.0))
 
     def on_nothing(self, demand: int, roomy: Mask) -> str:
         """Say why a demand matches no device of the remaining nodes."""
-        return self._within_budget(lambda: self._elsewhere(demand, roomy) or self._on_demand(demand))
+        return self._within_allowance(lambda: self._elsewhere(demand, roomy) or self._on_demand(demand))
 
     def on_capacity(self, demand: int) -> str:
         """Say by how much matching devices are too small for a capacity request."""
         wanted = dict(self.problem.requests.demands[demand].capacity)
-        return self._within_budget(lambda: lint.of_requests(wanted, self._sizes(demand)))
+        return self._within_allowance(lambda: lint.of_requests(wanted, self._sizes(demand)))
 
     def on_links(self, claim: Claim, positions: Sequence[int], component: Component) -> str:
         """Say for which request no device publishes the attribute of a constraint; positions are those in the claim."""
         links = component.links
-        hints = (self._within_budget(partial(self._on_link, each, claim, positions, component)) for each in links)
+        hints = (self._within_allowance(partial(self._on_link, each, claim, positions, component)) for each in links)
         return next(filter(None, hints), "")
 
-    def _within_budget(self, work_out: Callable[[], str]) -> str:
-        """Return a hint of limited length; empty if the budget does not suffice."""
+    def _within_allowance(self, work_out: Callable[[], str]) -> str:
+        """Return a hint of limited length; empty if the allowance does not suffice."""
         try:
             return _cut(work_out())
-        except EvaluationStopped:
+        except AllowanceSpentError:
             return ""
 
     def _pay(self, units: int) -> None:
-        if self.budget is not None:
-            self.budget.spend(units)
+        if self.allowance is not None:
+            self.allowance.spend(units)
 
     def _on_link(self, link: ComponentConstraint, claim: Claim, positions: Sequence[int], component: Component) -> str:
         if any(member.attribute.expression for member in link.members):
@@ -119,10 +118,10 @@ class Hints:
         if not everything:
             return "no driver publishes a device that a node of the cluster can use"
         self._pay(_UNITS_PER_HINT)
-        selectable = [each for each in everything if lint.is_selected(of_class, each, self.budget)]
+        selectable = [each for each in everything if lint.is_selected(of_class, each, self.allowance)]
         if selectable:
-            return lint.of_selectors(of_request, selectable, self.budget)
-        found = lint.of_selectors(of_class, everything, self.budget)
+            return lint.of_selectors(of_request, selectable, self.allowance)
+        found = lint.of_selectors(of_class, everything, self.allowance)
         return f"the selectors of the device class match no device; {found}" if found else ""
 
     def _samples(self) -> list[Candidate]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from solver.cel import errors, meter
+from solver.cel import errors
 from solver.cel.cache import GenerationalCache
 from solver.cel.compile import Program, compile_expression, compile_value
 from solver.cel.errors import CostExceeded, EvaluationError
@@ -21,7 +21,7 @@ from solver.cel.meter import Meter
 from solver.cel.parse import MAX_LENGTH as LONGEST_EXPRESSION
 from solver.cel.reads import published_value
 from solver.cel.values import Semver, type_name
-from solver.domain import AttributeKind, AttributeValue, Device, SubRequest
+from solver.domain import Allowance, AllowanceSpentError, AttributeKind, AttributeValue, Device, SubRequest
 
 _SELECTORS_BYTES: Final = 64 << 20
 _RESULTS_BYTES: Final = 64 << 20
@@ -35,12 +35,6 @@ _UNITS_PER_CHARACTER: Final = 20  # of compiling
 
 SelectorError = errors.ExpressionError
 """An expression that does not compile: a ValueError with `.position` and a message that says what to write instead."""
-
-EvaluationBudget = meter.EvaluationBudget
-"""Units (about a microsecond each) and time for the evaluations of one solve."""
-
-EvaluationStopped = errors.EvaluationStopped
-"""The solve's units or time are used up; the result is unknown."""
 
 
 class SelectorFailure(msgspec.Struct, frozen=True):
@@ -75,15 +69,15 @@ class Selector:
         driver: str,
         device: Device,
         attributes: Mapping[str, Any] | None = None,
-        budget: EvaluationBudget | None = None,
+        allowance: Allowance | None = None,
     ) -> bool | SelectorFailure:
         """
         Decide whether it selects a device of a driver.
 
         `attributes` are the device's attributes by name, for callers with several selectors. An evaluation without
-        cached result is paid for from the budget. Raises only EvaluationStopped (and MemoryError).
+        cached result is paid for from the allowance. Raises only AllowanceSpentError (and MemoryError).
         """
-        result = self._result(driver, device, attributes, budget)
+        result = self._result(driver, device, attributes, allowance)
         return True if isinstance(result, AttributeValue) else result
 
     def _result(
@@ -91,7 +85,7 @@ class Selector:
         driver: str,
         device: Device,
         attributes: Mapping[str, Any] | None = None,
-        budget: EvaluationBudget | None = None,
+        allowance: Allowance | None = None,
     ) -> "_Result":
         """Return the result from the cache, or evaluate."""
         values = self._published(driver, device, dict(device.attributes) if attributes is None else attributes)
@@ -100,9 +94,9 @@ class Selector:
         if result is None:
             result = _results.get(key)
         if result is None:
-            if budget is not None:
-                budget.spend(self._program.nodes)
-            result = self._run(driver, device, values, budget)
+            if allowance is not None:
+                allowance.spend(self._program.nodes)
+            result = self._run(driver, device, values, allowance)
             _results.put(key, result)
         return result
 
@@ -138,18 +132,18 @@ class Selector:
         driver: str,
         device: Device,
         values: list[Any],
-        budget: EvaluationBudget | None,
+        allowance: Allowance | None,
         run_program: Callable[[Closure, Frame], Any] | None = None,
     ) -> "_Result":
-        units = budget.units if budget is not None else 0
+        left = allowance.left if allowance is not None else 0
         frame: Frame = []
         try:
-            frame = self._frame(driver, device, values, budget)
+            frame = self._frame(driver, device, values, allowance)
             run = self._program.run
             result = run(frame) if run_program is None else run_program(run, frame)
         except (EvaluationError, CostExceeded) as error:
             return SelectorFailure(str(error))
-        except (EvaluationStopped, MemoryError):
+        except (AllowanceSpentError, MemoryError):
             raise
         except RecursionError:
             if run_program is not None:
@@ -160,21 +154,21 @@ class Selector:
         else:
             return self._answer(result)
         finally:
-            if budget is not None and frame and frame[METER] is not None:
+            if allowance is not None and frame and frame[METER] is not None:
                 frame[METER].settle()
-        if budget is not None:
-            budget.units = units  # the first attempt depends on the caller's stack, so it is free
-        return self._run(driver, device, values, budget, on_empty_stack)
+        if allowance is not None:
+            allowance.charge(allowance.left - left)  # the first attempt depends on the caller's stack, so it is free
+        return self._run(driver, device, values, allowance, on_empty_stack)
 
     def _answer(self, result: Any) -> "_Result":
         if result is True or result is False:
             return bool(result)
         return SelectorFailure(f"a selector is true or false, and this one gives a {type_name(result)}: compare it")
 
-    def _frame(self, driver: str, device: Device, values: list[Any], budget: EvaluationBudget | None) -> list[Any]:
+    def _frame(self, driver: str, device: Device, values: list[Any], allowance: Allowance | None) -> list[Any]:
         program = self._program
         frame: list[Any] = [None] * program.size
-        frame[METER] = Meter(budget) if program.is_metered else None
+        frame[METER] = Meter(allowance) if program.is_metered else None
         frame[DEVICE] = DeviceMaps(driver, device) if program.reads.reads_maps else None
         frame[DRIVER] = driver
         frame[ALLOW_MULTIPLE] = device.allow_multiple_allocations
@@ -302,17 +296,17 @@ def of_request(request: SubRequest) -> tuple[Source, ...]:
     return (*request.selectors, *(DerivedSource(each.expression) for each in request.derived_attributes))
 
 
-def compile_selector(source: Source, budget: EvaluationBudget | None = None) -> Selector:
+def compile_selector(source: Source, allowance: Allowance | None = None) -> Selector:
     """
-    Compile a selector or a derived attribute, or take it from the cache; the budget pays for compiling.
+    Compile a selector or a derived attribute, or take it from the cache; the allowance pays for compiling.
 
     Raises SelectorError (its `position` is line and column, its message says what to write instead), and
-    EvaluationStopped if the budget does not suffice.
+    AllowanceSpentError if the allowance does not suffice.
     """
     selector = _selectors.get(source)
     if selector is None:
-        if budget is not None:
-            budget.spend(_UNITS_PER_CHARACTER * min(len(source), LONGEST_EXPRESSION))
+        if allowance is not None:
+            allowance.spend(_UNITS_PER_CHARACTER * min(len(source), LONGEST_EXPRESSION))
         try:
             if isinstance(source, str):
                 selector = Selector(source)

@@ -4,7 +4,7 @@ The dense form of a snapshot and a batch: ints instead of keys, equivalence clas
 Start with `prepare`, which builds it in named steps, and `problem`, which is the result. In the order of use:
 
 - `devices`: the inventory, devices in use, and the device layout of a batch;
-- `batch_selectors`, `charging`: pods that cost more than the budget has; `skipped_pods`: their reasons;
+- `batch_selectors`, `charging`: pods that cost more than the allowance; `skipped_pods`: their reasons;
 - `batch_requests`: what the batch requests, and the pods that nothing can place; `requests`: demands and options;
 - `nominations`: nominated pods that count, and pods that wait for them;
 - `node_matching` (with `label_index`, `node_arrays`): filters of single pods on all nodes;

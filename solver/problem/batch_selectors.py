@@ -1,8 +1,8 @@
 """
-Evaluate the selectors of a batch first, and leave out the pods whose selectors do not finish within the budget.
+Evaluate the selectors of a batch first, and leave out the pods whose selectors do not finish within the allowance.
 
-They are costly where the allowance ended, and come with the next batch where the time did. Pods with a claim that
-needed more than half of the allowance in an earlier decision are left out without a trial.
+They are costly where its units ended, and come with the next batch where its time did. Pods with a claim that needed
+more than half of the allowance in an earlier decision are left out without a trial.
 """
 
 from collections import defaultdict
@@ -34,7 +34,6 @@ from solver.problem.requests.evaluation import Ending, Requester, Unfinished
 from solver.problem.requests.extended_resources import ExtendedResourceModes
 from solver.problem.solver_cache import SolverCache
 
-_STAGE: Final = "selectors"
 _WALL_SHARE: Final = 0.5
 """The largest share of the wall time for unknown selectors."""
 
@@ -42,22 +41,14 @@ Spec = tuple[tuple[Request, ...], tuple[object, ...]]
 """Requests and constraints of a claim."""
 
 
-def left_out(
+def unfinished(
     inventory: Inventory, batch: Batch, context: "ClaimContext", cache: SolverCache, budget: Budget
 ) -> skipped_pods.Reasons:
     """Evaluate the selectors of a batch, and return the pods whose selectors did not finish."""
-    before = skipped_pods.recorded(budget, _STAGE)
     found = _SelectorCollection(context, cache, budget)
     for pod in batch.pods:
-        if before is None or pod.id not in before:
-            found.add(pod)
-    unfinished = cache.evaluate(inventory, found.wanted, budget.until(_WALL_SHARE))
-    if before is not None:
-        reasons = {pod.id: before[pod.id] for pod in batch.pods if pod.id in before}
-    else:
-        reasons = skipped_pods.with_whole_gangs(batch, dict(found.reasons(batch, unfinished)))
-    skipped_pods.record(budget, _STAGE, reasons)
-    return reasons
+        found.add(pod)
+    return dict(found.reasons(batch, cache.evaluate(inventory, found.wanted, budget.allowance(_WALL_SHARE))))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,10 +64,16 @@ class ClaimContext:
     modes: ExtendedResourceModes
     policy: Policy
     volume_claims: Mapping[VolumeClaimId, PersistentVolumeClaim]
+    _numbers: dict[Spec, int] = field(default_factory=dict)
+    _same: dict[tuple[int, int], int] = field(default_factory=dict)
+    """By the identity of requests and constraints, which claims of one template mostly share."""
 
-
-_Asked = tuple[int, tuple[tuple[str, Selectors], ...]]
-"""The number of a specification, and its selectors by the name of the request."""
+    def number(self, claim: Claim) -> int:
+        """Number the claim; claims with equal requests and constraints have the same number."""
+        same = (id(claim.requests), id(claim.constraints))
+        if same not in self._same:
+            self._same[same] = self._numbers.setdefault(spec_of(claim), len(self._numbers))
+        return self._same[same]
 
 
 @dataclass(slots=True, eq=False)
@@ -87,17 +84,17 @@ class _SelectorCollection:
     cache: SolverCache
     budget: Budget
     wanted: defaultdict[Selectors, set[Requester]] = field(default_factory=lambda: defaultdict(set))
-    _known: dict[Spec, _Asked] = field(default_factory=dict)
-    _same: dict[tuple[int, int], _Asked] = field(default_factory=dict)
-    """By the identity of requests and constraints, which claims of one template mostly share."""
+    _of_claims: dict[int, tuple[tuple[str, Selectors], ...]] = field(default_factory=dict)
+    """By the number of the claim, its selectors with the names of their requests."""
 
     def add(self, pod: Pod) -> None:
         """Collect the selectors of a pod."""
         for claim in open_claims(pod, self.context.claims):
-            number, selectors = self._of(claim)
-            asker = Requester(pod.id.namespace, number)
-            for _, names in selectors:
-                self.wanted[names].add(asker)
+            number = self.context.number(claim)
+            if number not in self._of_claims:
+                self._of_claims[number] = tuple(_selectors(claim, self.context.classes))
+            for _, names in self._of_claims[number]:
+                self.wanted[names].add(Requester(pod.id.namespace, number))
         for names in self._special(pod):
             self.wanted[names].add(Requester(pod.id.namespace, -1))
 
@@ -112,7 +109,7 @@ class _SelectorCollection:
         for claim in open_claims(pod, self.context.claims):
             if self._is_known_too_costly(claim):
                 yield combinations_of(claim)
-            for name, names in self._of(claim)[1]:
+            for name, names in self._of_claims[self.context.number(claim)]:
                 if names in unfinished:
                     yield self._reason(pod, unfinished[names], _selectors_of(claim, name))
         for names in self._special(pod):
@@ -126,20 +123,11 @@ class _SelectorCollection:
             found = QuarantinedObject(subject=subject, error=ending.error)
             self.budget.work.quarantined.setdefault(subject, found)
             return skipped_pods.failed(pod)
-        return skipped_pods.NOT_REACHED if ending.is_late else too_costly
+        return skipped_pods.NOT_REACHED if ending.cost.is_late else too_costly
 
     def _is_known_too_costly(self, claim: Claim) -> bool:
         """Whether half of the allowance was not enough for a claim in an earlier decision."""
         return bool(self.cache.costs) and 2 * self.cache.costs.get(spec_of(claim), 0) >= self.budget.cost_units
-
-    def _of(self, claim: Claim) -> _Asked:
-        same = (id(claim.requests), id(claim.constraints))
-        found = self._same.get(same)
-        if found is None:
-            key = spec_of(claim)
-            new = (len(self._known), tuple(_selectors(claim, self.context.classes)))
-            found = self._same[same] = self._known.setdefault(key, new)
-        return found
 
     def _special(self, pod: Pod) -> Iterator[Selectors]:
         for mode in self.context.modes.of(pod):

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Final
 
 from solver.domain import (
+    AllowanceSpentError,
     Batch,
     Budget,
     Claim,
@@ -33,7 +34,7 @@ from solver.domain import (
 from solver.feasibility import selectors
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem import skipped_pods
-from solver.problem.batch_selectors import ClaimContext, Spec, open_claims, spec_of
+from solver.problem.batch_selectors import ClaimContext, open_claims
 from solver.problem.devices.inventory import Inventory
 from solver.problem.requests import demand
 from solver.problem.requests.demand import DemandKey
@@ -89,7 +90,6 @@ def _rows(requirements: Iterable[LabelRequirement | NodeSelectorRequirement]) ->
     return sum(1 + len(each.values) for each in requirements)
 
 
-_STAGE: Final = "demands"
 _WALL_SHARE: Final = 0.6
 _RESERVE: Final = 2
 """The allowance divided by this is for this stage, whatever the selectors cost."""
@@ -103,18 +103,11 @@ Charges = dict[Hashable, int]
 """Units by what is charged once in a batch: a demand, an attribute, terms that pods have in common."""
 
 
-def left_out(
+def unpaid(
     inventory: Inventory, batch: Batch, context: ClaimContext, cache: SolverCache, budget: Budget
 ) -> skipped_pods.Reasons:
     """Answer the demands of a batch, and return the pods that the allowance or the time does not cover."""
-    before = skipped_pods.recorded(budget, _STAGE)
-    if before is not None:
-        reasons = {pod.id: before[pod.id] for pod in batch.pods if pod.id in before}
-    else:
-        register = _Register(inventory, context, cache, budget.until(_WALL_SHARE))
-        reasons = skipped_pods.with_whole_gangs(batch, dict(register.refused(batch)))
-    skipped_pods.record(budget, _STAGE, reasons)
-    return reasons
+    return dict(_Register(inventory, context, cache, budget).refused(batch))
 
 
 @dataclass(slots=True, eq=False)
@@ -126,25 +119,25 @@ class _Register:
     cache: SolverCache
     budget: Budget
     paid: set[Hashable] = field(default_factory=set)
-    _charges: dict[Spec, Charges] = field(default_factory=dict)
-    _same: dict[tuple[int, int], Charges] = field(default_factory=dict)
-    """By the identity of requests and constraints, which claims of one template mostly share."""
+    _of_claims: dict[int, Charges] = field(default_factory=dict)
+    """By the number of the claim."""
 
     def refused(self, batch: Batch) -> Iterator[tuple[PodId, Reason]]:
         """Pay for one pod after the other, and return those that cannot be paid."""
-        left = max(self.budget.units_left, self.budget.cost_units // _RESERVE)
+        allowance = self.budget.allowance(_WALL_SHARE, least=self.budget.cost_units // _RESERVE)
         turns = _FairOrder(batch, self._unpaid)
         while (turn := turns.next()) is not None:
             pod, charges = turn[0], {what: each for what, each in turn[1].items() if what not in self.paid}
             units = sum(charges.values())
-            if units > left or (units and self.budget.remaining_seconds() <= 0.0):
+            try:
+                if units:
+                    allowance.spend(units)
+            except AllowanceSpentError:
                 yield pod.id, too_costly(pod) if 2 * units > self.budget.cost_units else skipped_pods.NOT_REACHED
                 continue
             error = self._work_out(pod, charges)
             if error is not None:
                 yield pod.id, error
-            left -= units
-            self.budget.spend(units)
             self.paid.update(charges)
             turns.took(pod, units)
 
@@ -168,20 +161,13 @@ class _Register:
         found = self._of_terms(pod) | of_node_affinity(pod)
         found |= of_volume_claims(pod, self.context.volume_claims)
         for claim in open_claims(pod, self.context.claims):
-            found |= self._of_claim(claim)
+            number = self.context.number(claim)
+            if number not in self._of_claims:
+                self._of_claims[number] = dict(self._of_claim(claim))
+            found |= self._of_claims[number]
         return {what: units for what, units in found.items() if what not in self.paid}
 
-    def _of_claim(self, claim: Claim) -> Charges:
-        same = (id(claim.requests), id(claim.constraints))
-        found = self._same.get(same)
-        if found is None:
-            key = spec_of(claim)
-            if key not in self._charges:
-                self._charges[key] = dict(self._of_spec(claim))
-            found = self._same[same] = self._charges[key]
-        return found
-
-    def _of_spec(self, claim: Claim) -> Iterator[tuple[Hashable, int]]:
+    def _of_claim(self, claim: Claim) -> Iterator[tuple[Hashable, int]]:
         for key in _demands(claim, self.context.classes, self.context.policy):
             if not self.cache.knows_demand(key):
                 yield key, _VERDICT * self.cache.match_count(key)

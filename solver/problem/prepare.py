@@ -39,7 +39,7 @@ def prepare(
     Build the dense form; pods that nothing can place are in `rejected` with their reasons.
 
     So are pods that the time or the allowance of the budget does not reach. Where the budget may leave pods, these are
-    no part of the problem and stand in `left`. Without a budget all pods are prepared.
+    no part of the problem. Without a budget all pods are prepared.
     """
     with gc_paused():
         inventory, classes = cache.inventory(snapshot, policy.owned), {each.name: each for each in snapshot.classes}
@@ -80,12 +80,26 @@ class _Preparation:
     context: ClaimContext
 
     def problem(self, batch: Batch) -> Problem:
-        """Leave out the pods that are too costly, and build the problem of the others."""
-        left = batch_selectors.left_out(self.inventory, batch, self.context, self.cache, self.budget)
-        left |= charging.left_out(self.inventory, batch.without(left), self.context, self.cache, self.budget)
-        problem = self._without(batch, left)
-        more = enumeration.left_out(problem, self.cache, self.budget)
-        return self._without(batch, left | more) if more else problem
+        """Leave out the pods that are too costly, or that the earlier decision left out, and prepare the others."""
+        left = self.budget.work.next_left_out()
+        if left is not None:
+            problem = self._without(batch, left)
+        else:
+            left = self._without_answers(batch)
+            problem = self._without(batch, left)
+            more = enumeration.without_options(problem, self.cache, self.budget)
+            if more:
+                left |= skipped_pods.with_whole_gangs(problem.batch, more)
+                problem = self._without(batch, left)
+        self.budget.work.leave_out(left)
+        return problem
+
+    def _without_answers(self, batch: Batch) -> skipped_pods.Reasons:
+        """Evaluate selectors, then answer demands; return the pods for which this costs too much."""
+        asked = (self.context, self.cache, self.budget)
+        left = skipped_pods.with_whole_gangs(batch, batch_selectors.unfinished(self.inventory, batch, *asked))
+        rest = batch.without(left)
+        return left | skipped_pods.with_whole_gangs(rest, charging.unpaid(self.inventory, rest, *asked))
 
     def _without(self, batch: Batch, left: Mapping[PodId, Reason]) -> Problem:
         """Build the problem of all pods but some, which it has as rejected unless the budget may leave them."""
@@ -94,7 +108,7 @@ class _Preparation:
         rejected: dict[int, tuple[Reason, ...]] = {
             position: (left[pod.id],) for position, pod in enumerate(rest.pods) if pod.id in left
         }
-        return replace(self._built(rest, rejected), left=gone)
+        return self._built(rest, rejected)
 
     def _built(self, batch: Batch, rejected: dict[int, tuple[Reason, ...]]) -> Problem:
         """Build the problem, one step after the other; the order of limits is the order of rows in the model."""

@@ -13,7 +13,6 @@ from solver.domain import (
     DeviceClass,
     ExtendedResourceClaim,
     Pod,
-    PodId,
     Policy,
     Reason,
     SearchParams,
@@ -245,8 +244,7 @@ class Problem:
     `inventory` and `layout` describe the devices, `requests` what pods ask of them, `available` what is left. `classes`
     and `shared` describe the pods, `rules` what pods demand of each other, `costs` the costs of places, `volume_index`
     the volumes, `option_cache` the options. `rejected` are the reasons of pods that nothing can place, by batch
-    position; `left` are pods that are no part of the batch, because time or the allowance did not reach them. A changed
-    problem is a new value: `replace` one part.
+    position. A changed problem is a new value: `replace` one part.
     """
 
     snapshot: Snapshot
@@ -263,7 +261,6 @@ class Problem:
     rules: PodRules = field(default_factory=PodRules)
     costs: CostModels = NO_COST_MODELS
     volume_index: VolumeIndex | None = None
-    left: Mapping[PodId, Reason] = field(default_factory=dict)
     params: SearchParams = field(default_factory=SearchParams)
 
     @property
@@ -279,7 +276,7 @@ class Problem:
         """
         Ways to serve a component on nodes of a group.
 
-        Raise `TooCostlyError` where `pay` does.
+        Raise `AllowanceSpentError` where `pay` does.
         """
         key = (self.requests.components[component], group.index)
         found = self.option_cache.known.get(key)

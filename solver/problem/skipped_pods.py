@@ -1,8 +1,8 @@
 """
-Pods that a decision leaves out: because the budget does not reach them, or because the solver raises on them.
+Pods that a decision leaves out: because time or allowance does not reach them, or because the solver raises on them.
 
-Gangs are left out whole. A replay leaves out the recorded pods, for the recorded reasons. An error on one pod or object
-goes into the report and rejects only that pod; the rest of the batch is decided.
+Gangs are left out whole. An error on one pod or object goes into the report and rejects only that pod; the rest of the
+batch is decided.
 """
 
 import traceback
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Final
 
-from solver.domain import Batch, Budget, LeftOutPod, Pod, PodId, QuarantinedObject, Reason, ReasonCode
+from solver.domain import Batch, Budget, Pod, PodId, QuarantinedObject, Reason, ReasonCode
 
 NOT_REACHED: Final = Reason(
     code=ReasonCode.BUDGET, message="the time limit ended before the scheduler reached the pod; it tries again soon"
@@ -20,14 +20,6 @@ CODES: Final = frozenset({ReasonCode.BUDGET, ReasonCode.TOO_COSTLY})
 """Codes of pods that need a decision of their own."""
 
 Reasons = dict[PodId, Reason]
-
-
-def recorded(budget: Budget, stage: str) -> Reasons | None:
-    """Return the pods that a stage left out in the decision that is replayed; None without a replay."""
-    before = budget.work.recorded
-    if before is None:
-        return None
-    return {each.pod: each.reason for stop in before if stop.stage == stage for each in stop.left}
 
 
 def with_whole_gangs(batch: Batch, found: Mapping[PodId, Reason]) -> Reasons:
@@ -40,12 +32,6 @@ def with_whole_gangs(batch: Batch, found: Mapping[PodId, Reason]) -> Reasons:
         reason = found.get(pod.id) or (of_gang.get(pod.gang) if pod.gang is not None else None)
         reasons.update({} if reason is None else {pod.id: reason})
     return reasons
-
-
-def record(budget: Budget, stage: str, found: Mapping[PodId, Reason]) -> None:
-    """Record the pods that a stage leaves out."""
-    if found:
-        budget.work.leave(stage, tuple(LeftOutPod(pod=key, reason=reason) for key, reason in found.items()))
 
 
 _LONGEST: Final = 500

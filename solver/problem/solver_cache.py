@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from solver.domain import Budget, DeviceTaintRule, Node, OwnedDevices, Pod, ResourceSlice, Snapshot
+from solver.domain import Allowance, DeviceTaintRule, Node, OwnedDevices, Pod, ResourceSlice, Snapshot
 from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem import gang_domains, node_arrays
@@ -241,10 +241,10 @@ class SolverCache:
         return self._slice_cache.match_count((key.class_selectors, key.selectors))
 
     def evaluate(
-        self, inventory: Inventory, wanted: Mapping[Selectors, Collection[Requester]], budget: Budget
+        self, inventory: Inventory, wanted: Mapping[Selectors, Collection[Requester]], allowance: Allowance
     ) -> Unfinished:
-        """Evaluate selectors on all devices as far as a budget reaches; return those that did not finish."""
-        return evaluation.evaluate(inventory, self._slice_cache, wanted, budget)
+        """Evaluate selectors on all devices as far as an allowance reaches; return those that did not finish."""
+        return evaluation.evaluate(inventory, self._slice_cache, wanted, allowance)
 
     def learned(self) -> tuple[SelectorResults, ...]:
         """

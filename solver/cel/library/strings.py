@@ -59,7 +59,7 @@ def compile_pattern(pattern: str, meter: Meter) -> _Pattern:
     """
     Compile a pattern, or take it from the cache; EvaluationError if it is invalid or too large.
 
-    The cost of an evaluation is the same either way; the solve's budget pays for compiling once.
+    The cost of an evaluation is the same either way; the allowance pays for compiling once.
     """
     known = _patterns.get(pattern)
     if known is not None:

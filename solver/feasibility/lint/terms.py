@@ -15,12 +15,13 @@ from solver.cel.compile import compile_part
 from solver.cel.errors import ExpressionError
 from solver.cel.parse import parse
 from solver.cel.reads import Read
+from solver.domain import Allowance
 from solver.domain.wording import nearest
 from solver.feasibility.device_attributes import AttributeName, lookup
 from solver.feasibility.lint import expressions, near_values, published
 from solver.feasibility.lint.expressions import Amount, Comparison
 from solver.feasibility.lint.published import Candidate
-from solver.feasibility.selectors import EvaluationBudget, Selector, SelectorError, compile_selector
+from solver.feasibility.selectors import Selector, SelectorError, compile_selector
 
 
 def of_constraint(
@@ -120,18 +121,16 @@ class Term(NamedTuple):
     node: tree.AstNode
     selector: Selector
 
-    def holds(self, candidate: Candidate, budget: EvaluationBudget | None) -> bool:
+    def holds(self, candidate: Candidate, allowance: Allowance | None) -> bool:
         """Whether a device meets the condition; a failure counts as no."""
-        return self.selector.evaluate(candidate.driver, candidate.device, budget=budget) is True
+        return self.selector.evaluate(candidate.driver, candidate.device, allowance=allowance) is True
 
 
-def of_selectors(
-    selectors: Sequence[str], candidates: Sequence[Candidate], budget: EvaluationBudget | None = None
-) -> str:
+def of_selectors(selectors: Sequence[str], candidates: Sequence[Candidate], allowance: Allowance | None = None) -> str:
     """
     Say why selectors (all must hold) select none of some devices, and what to write instead.
 
-    Empty if they select one, or if nothing useful is known. Raises EvaluationStopped if the budget does not suffice.
+    Empty if they select one, or if nothing useful is known. Raises AllowanceSpentError.
     """
     if sum(map(len, selectors)) > _LONGEST:
         return ""
@@ -140,21 +139,21 @@ def of_selectors(
     kinds = _kinds(candidates, terms, _MOST_COSTLY if is_costly else _MOST_CANDIDATES)
     if not terms or not kinds:
         return ""
-    holds = [[term.holds(each, budget) for each in kinds] for term in terms]
+    holds = [[term.holds(each, allowance) for each in kinds] for term in terms]
     if any(all(column) for column in zip(*holds, strict=True)):
         return ""
     for failing in _failing_terms(holds, kinds):
-        hint = _explained(terms[failing.term].node, failing.judged, _Effort(_MOST_NODES, budget))
+        hint = _explained(terms[failing.term].node, failing.judged, _Effort(_MOST_NODES, allowance))
         if hint:
             is_relative = any(holds[failing.term])
             return f"among the devices that meet its other conditions, {hint}" if is_relative else hint
     return ""
 
 
-def is_selected(selectors: Sequence[str], candidate: Candidate, budget: EvaluationBudget | None = None) -> bool:
-    """Whether all selectors select a device. Raises EvaluationStopped."""
+def is_selected(selectors: Sequence[str], candidate: Candidate, allowance: Allowance | None = None) -> bool:
+    """Whether all selectors select a device. Raises AllowanceSpentError."""
     compiled = (compile_selector(text) for text in selectors)
-    return all(each.evaluate(candidate.driver, candidate.device, budget=budget) is True for each in compiled)
+    return all(each.evaluate(candidate.driver, candidate.device, allowance=allowance) is True for each in compiled)
 
 
 @dataclass(slots=True, eq=False)
@@ -162,7 +161,7 @@ class _Effort:
     """The rest of the limits of one explanation: nodes of conditions, and evaluations."""
 
     nodes_left: int
-    budget: EvaluationBudget | None
+    allowance: Allowance | None
 
 
 class _FailingTerm(NamedTuple):
@@ -205,7 +204,7 @@ def _failing_terms(holds: list[list[bool]], kinds: list[Candidate]) -> Iterator[
 def _explained(node: tree.AstNode, candidates: Sequence[Candidate], effort: _Effort) -> str:
     """Go through the nodes of a condition and return the first hint."""
     effort.nodes_left -= 1
-    if effort.nodes_left < 0 or _holds_somewhere(node, candidates, effort.budget):
+    if effort.nodes_left < 0 or _holds_somewhere(node, candidates, effort.allowance):
         return ""  # it holds somewhere (an operand of `||` or `!`), so it is not the cause
     for rule in _RULES:
         hint = rule(node, candidates)
@@ -214,7 +213,7 @@ def _explained(node: tree.AstNode, candidates: Sequence[Candidate], effort: _Eff
     return next((hint for child in node.children() if (hint := _explained(child, candidates, effort))), "")
 
 
-def _holds_somewhere(node: tree.AstNode, candidates: Sequence[Candidate], budget: EvaluationBudget | None) -> bool:
+def _holds_somewhere(node: tree.AstNode, candidates: Sequence[Candidate], allowance: Allowance | None) -> bool:
     """Whether a subtree holds for some device; subtrees with loops count as holding."""
     if _loops(node):
         return True
@@ -222,7 +221,7 @@ def _holds_somewhere(node: tree.AstNode, candidates: Sequence[Candidate], budget
         term = Term(node, Selector("", compile_part(node)))
     except ExpressionError:
         return False
-    return any(term.holds(each, budget) for each in candidates)
+    return any(term.holds(each, allowance) for each in candidates)
 
 
 def _loops(node: tree.AstNode) -> bool:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, TypeVar
 from solver.domain import (
     BINDING_FAILED_TAINT,
     AllocationMode,
+    Allowance,
     AttributeValue,
     Device,
     DeviceClass,
@@ -211,13 +212,13 @@ class DeviceEvaluation:
     outcomes: dict[selectors.Selector, bool | selectors.SelectorFailure] = field(default_factory=dict)
 
     def all(
-        self, compiled: list[selectors.Selector], budget: selectors.EvaluationBudget | None = None
+        self, compiled: list[selectors.Selector], allowance: Allowance | None = None
     ) -> bool | selectors.SelectorFailure:
-        """AND in order; the first false or failure decides. Raises `EvaluationStopped` once the budget ends."""
+        """AND in order; the first false or failure decides. Raises `AllowanceSpentError` once the allowance ends."""
         for selector in compiled:
             outcome = self.outcomes.get(selector)
             if outcome is None:
-                outcome = selector.evaluate(self.driver, self.device, self.attributes, budget)
+                outcome = selector.evaluate(self.driver, self.device, self.attributes, allowance)
                 self.outcomes[selector] = outcome
             if outcome is not True:
                 return outcome

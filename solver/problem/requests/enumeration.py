@@ -1,5 +1,5 @@
 """
-Enumerate the options of all components before anything is placed, paid from the allowance of the budget.
+Enumerate the options of all components before anything is placed, paid from an allowance.
 
 Alternatives and constraints of one claim multiply. Components with few expected options come first. One that needs more
 than half of the rest of the allowance is given up, unless it is the last. Enumerated options stay in the layout.
@@ -7,82 +7,40 @@ than half of the rest of the allowance is given up, unless it is the last. Enume
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import prod
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
-from solver.domain import Budget, Claim, PodId, Reason
+from solver.domain import Allowance, AllowanceSpentError, Budget, Claim, PodId, Reason
 from solver.problem import skipped_pods
 from solver.problem.batch_selectors import combinations_of, spec_of
 from solver.problem.problem import PodClass, Problem
 from solver.problem.requests.component import Component
-from solver.problem.requests.options import MOST_OPTIONS, TooCostlyError
+from solver.problem.requests.options import MOST_OPTIONS
 from solver.problem.solver_cache import SolverCache
 
-_STAGE: Final = "combinations"
 _WALL_SHARE: Final = 0.6
-_MUCH: Final = 50_000
-"""Units after which the component counts as costly, and not the machine as slow."""
-_GLANCE: Final = 64
-"""Payments between two checks of the clock."""
 
 
-def left_out(problem: Problem, cache: SolverCache, budget: Budget) -> skipped_pods.Reasons:
+def without_options(problem: Problem, cache: SolverCache, budget: Budget) -> skipped_pods.Reasons:
     """Enumerate the options of all components on all nodes that they may use; return the pods that are too costly."""
-    before = skipped_pods.recorded(budget, _STAGE)
-    reasons = before
-    if reasons is None:
-        failed = _enumerated(problem, budget.until(_WALL_SHARE))
-        reasons = dict(_blamed(problem, failed, cache))
-    reasons = skipped_pods.with_whole_gangs(problem.batch, reasons)
-    skipped_pods.record(budget, _STAGE, reasons)
-    return reasons
+    return dict(_blamed(problem, _enumerated(problem, budget.allowance(_WALL_SHARE)), cache))
 
 
-class _GivenUp(NamedTuple):
-    """A component that was given up: because of the time alone, or because a number of units was not enough."""
-
-    is_late: bool
-    units: int
-
-
-def _enumerated(problem: Problem, budget: Budget) -> dict[int, _GivenUp]:
-    """Enumerate; return the components that were given up."""
+def _enumerated(problem: Problem, allowance: Allowance) -> dict[int, Allowance]:
+    """Enumerate; return the components that were given up, each with the allowance that was not enough."""
     wanted = sorted(_wanted(problem), key=lambda index: (_expected(problem.requests.components[index]), index))
     groups = _groups(problem, frozenset(wanted))
-    failed: dict[int, _GivenUp] = {}
+    failed: dict[int, Allowance] = {}
     for number, index in enumerate(wanted, start=1):
-        allowed = budget.units_left if number == len(wanted) else budget.units_left // 2
-        meter = _Meter(budget, allowed)
+        part = allowance.part(allowance.left if number == len(wanted) else allowance.left // 2)
         try:
             for group in sorted(groups[index]):
-                problem.options(index, problem.layout.groups[group], meter.pay)
-        except TooCostlyError:
-            spent = allowed - meter.left
-            failed[index] = _GivenUp(meter.is_late and spent < _MUCH, spent if meter.is_late else allowed)
+                problem.options(index, problem.layout.groups[group], part.spend)
+        except AllowanceSpentError:
+            failed[index] = part
     return failed
-
-
-@dataclass(slots=True, eq=False)
-class _Meter:
-    """The units that one component may spend."""
-
-    budget: Budget
-    left: int
-    looks: int = 0
-    is_late: bool = False
-
-    def pay(self, units: int) -> None:
-        """Pay, or raise `TooCostlyError`."""
-        self.looks += 1
-        if self.looks % _GLANCE == 0 and self.budget.remaining_seconds() <= 0.0:
-            self.is_late = True
-        if self.is_late or units > self.left:
-            raise TooCostlyError
-        self.left -= units
-        self.budget.spend(units)
 
 
 def _wanted(problem: Problem) -> Iterator[int]:
@@ -113,7 +71,7 @@ def _groups(problem: Problem, wanted: frozenset[int]) -> Mapping[int, set[int]]:
     return found
 
 
-def _blamed(problem: Problem, failed: Mapping[int, _GivenUp], cache: SolverCache) -> Iterator[tuple[PodId, Reason]]:
+def _blamed(problem: Problem, failed: Mapping[int, Allowance], cache: SolverCache) -> Iterator[tuple[PodId, Reason]]:
     """Return the pods of components that were given up, and cache the units that were not enough."""
     for each in problem.classes if failed else ():
         for place, position in enumerate(each.members):
@@ -121,14 +79,14 @@ def _blamed(problem: Problem, failed: Mapping[int, _GivenUp], cache: SolverCache
             if found is None:
                 continue
             given_up, claim = found
-            cache.costs[spec_of(claim)] = max(given_up.units, cache.costs.get(spec_of(claim), 0))
+            cache.costs[spec_of(claim)] = max(given_up.insufficient_units, cache.costs.get(spec_of(claim), 0))
             yield problem.pod(position).id, skipped_pods.NOT_REACHED if given_up.is_late else combinations_of(claim)
 
 
 def _first_failed(
-    problem: Problem, pod_class: PodClass, place: int, failed: Mapping[int, _GivenUp]
-) -> tuple[_GivenUp, Claim] | None:
-    """Return the claim of a pod that needs a component which was given up, and the units that were not enough."""
+    problem: Problem, pod_class: PodClass, place: int, failed: Mapping[int, Allowance]
+) -> tuple[Allowance, Claim] | None:
+    """Return the claim of a pod that needs a component which was given up, and the allowance that was not enough."""
     for part, sources in zip(pod_class.parts, pod_class.sources[place], strict=True):
         if part.component in failed:
             return failed[part.component], problem.requests.claims[sources[0].claim]

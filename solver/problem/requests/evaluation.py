@@ -1,5 +1,5 @@
 """
-Evaluate selectors on devices, paid from the allowance of the budget: the cost of a selector is known once it has run.
+Evaluate selectors on devices, paid from an allowance: the cost of a selector is known once it has run.
 
 First all selectors run together, each with a small share: enough for plain ones, and each device is read once. Those
 that need more take turns, by namespace, by claim, and then the one with the least expected cost: a claim with dozens of
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
-from solver.domain import Budget, ResourceSlice
+from solver.domain import Allowance, AllowanceSpentError, ResourceSlice
 from solver.feasibility import selectors
-from solver.feasibility.selectors import EvaluationBudget, EvaluationStopped, Selector
+from solver.feasibility.selectors import Selector
 from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.slice_cache import Matched, Selectors, SliceCache
 from solver.problem.requests.demand import DeviceEvaluation
@@ -28,14 +28,10 @@ _TURN: Final = 10_000
 """Units of a turn at least."""
 
 
-_MUCH: Final = 50_000
-"""Units after which the selectors count as costly, and not the machine as slow."""
-
-
 class Ending(NamedTuple):
-    """Why selectors did not finish: the time ended, or an unexpected error; else the allowance ended."""
+    """Why selectors did not finish: an unexpected error, or else the end of their allowance."""
 
-    is_late: bool = False
+    cost: Allowance
     error: str = ""
 
 
@@ -51,14 +47,14 @@ class Requester(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Task:
-    """Selectors, the slices that are left, and the units of the next turn."""
+    """Selectors, the slices that are left, their allowance, and the units of the next turn."""
 
     names: Selectors
     askers: Collection[Requester]
     slices: list[ResourceSlice]
+    cost: Allowance
     compiled: list[Selector] | None = None
     turn: int = _TURN
-    used: int = 0
     error: str = ""
 
     @property
@@ -73,26 +69,25 @@ class _Task:
 
 
 def evaluate(
-    inventory: Inventory, slice_cache: SliceCache, wanted: Mapping[Selectors, Collection[Requester]], budget: Budget
+    inventory: Inventory,
+    slice_cache: SliceCache,
+    wanted: Mapping[Selectors, Collection[Requester]],
+    allowance: Allowance,
 ) -> Unfinished:
     """
-    Evaluate selectors on all devices without a result, as far as time and allowance reach.
+    Evaluate selectors on all devices without a result, as far as the allowance reaches.
 
     Selectors that do not compile are skipped; their pods are rejected elsewhere.
     """
     unfinished = {names: rest for names in wanted if (rest := slice_cache.unknown(names, inventory.slices))}
     if not unfinished:
         return {}
-    run = _Run(inventory, slice_cache, budget)
-    tasks = sorted(
-        (_Task(names, wanted[names], rest) for names, rest in unfinished.items()), key=lambda task: task.size
-    )
+    run = _Run(inventory, slice_cache, allowance)
+    tasks = [_Task(names, wanted[names], rest, allowance.part(0)) for names, rest in unfinished.items()]
+    tasks.sort(key=lambda task: task.size)
     run.together(tasks)
     run.in_turns([task for task in tasks if task.slices])
-    is_late = budget.units_left > 0
-    return {
-        task.names: Ending(is_late and task.used < _MUCH, task.error) for task in tasks if task.slices or task.error
-    }
+    return {task.names: Ending(task.cost, task.error) for task in tasks if task.slices or task.error}
 
 
 @dataclass(slots=True, eq=False)
@@ -101,84 +96,78 @@ class _Run:
 
     inventory: Inventory
     slice_cache: SliceCache
-    budget: Budget
+    allowance: Allowance
 
     def is_over(self) -> bool:
-        """Whether time or allowance is used up."""
-        return not self.budget.units_left or self.budget.remaining_seconds() <= 0.0
+        """Whether units or time are used up."""
+        return self.allowance.left <= 0 or not self.allowance.has_time()
 
-    def compile(self, task: _Task) -> int:
-        """Compile the selectors of a task, which ends where one is wrong; return the units."""
-        cost = 0 if self.slice_cache.is_compiled(task.names) else _COMPILE * task.size
-        self.budget.spend(cost)
+    def compile(self, task: _Task) -> None:
+        """Compile the selectors of a task, which ends where one is wrong."""
+        if not self.slice_cache.is_compiled(task.names):
+            task.cost.charge(_COMPILE * task.size)
         try:
             task.compiled = [selectors.compile_selector(text) for text in (*task.names[0], *task.names[1])]
         except selectors.SelectorError:
             task.slices = []  # its pod is rejected elsewhere
         self.slice_cache.compiled(task.names)
-        task.used += cost
-        return cost
 
     def together(self, everything: list[_Task]) -> None:
         """Evaluate all selectors slice by slice, each until its share is used up, short selectors first."""
-        least, tasks = 3 * self.budget.units_left // 4, list[_Task]()
+        least, tasks = 3 * self.allowance.left // 4, list[_Task]()
         for task in everything:
-            if self.is_over() or self.budget.units_left < least:
+            if self.is_over() or self.allowance.left < least:
                 break
             self.compile(task)
             tasks += [task] if task.slices else []
-        meters = {id(task): self._meter(share) for task, share in _shares(tasks, self.budget.units_left // 2)}
+        for task, share in _shares(tasks, self.allowance.left // 2):
+            task.cost.allow(share)
         waiting = {id(task): {id(each) for each in task.slices} for task in tasks}
-        before = {key: meter.units for key, meter in meters.items()}
         active = list(tasks)
         for each in (span.slice for span in self.inventory.spans):
             here = [task for task in active if id(each) in waiting[id(task)]]
             if not here:
                 continue
-            stopped = self._on(each, here, meters)
+            stopped = self._on(each, here)
             active = [task for task in active if id(task) not in stopped]
-            if not active or self.budget.remaining_seconds() <= 0.0:
+            if not active or not self.allowance.has_time():
                 break
         for task in tasks:
-            task.used += before[id(task)] - meters[id(task)].units
-            self.budget.spend(before[id(task)] - meters[id(task)].units)
             task.slices = [] if task.error else self.slice_cache.unknown(task.names, task.slices)
 
-    def _on(self, each: ResourceSlice, tasks: list[_Task], meters: Mapping[int, EvaluationBudget]) -> set[int]:
+    def _on(self, each: ResourceSlice, tasks: list[_Task]) -> set[int]:
         """
-        Evaluate selectors on every device of a slice; return the tasks whose share ended.
+        Evaluate selectors on every device of a slice; return the tasks whose allowance ended.
 
         Selectors cache their results on equal devices, so the devices before the stop cost nothing the next time.
         """
-        active: list[tuple[_Task, EvaluationBudget, Matched]] = [(task, meters[id(task)], {}) for task in tasks]
-        for _, meter, _ in active:
-            meter.units -= _LOOK * len(each.devices)
+        active: list[tuple[_Task, Matched]] = [(task, {}) for task in tasks]
+        for task in tasks:
+            task.cost.charge(_LOOK * len(each.devices))
         stopped = set[int]()
-        is_late = self.budget.remaining_seconds() <= 0.0
+        has_time = self.allowance.has_time()
         is_alike = not any(selector.reads_device for task in tasks for selector in task.compiled or ())
         for position, device in enumerate(each.devices[:1] if is_alike else each.devices):
             asking = DeviceEvaluation(each.driver, device, dict(device.attributes))
-            for task, meter, matched in active:
-                outcome = None if is_late else self._outcome(asking, task, meter)
+            for task, matched in active:
+                outcome = self._outcome(asking, task) if has_time else None
                 if outcome is None:
                     stopped.add(id(task))
                 elif outcome is not False:
                     matched[position] = outcome
             if stopped:
                 active = [row for row in active if id(row[0]) not in stopped]
-        for task, _, matched in active:
+        for task, matched in active:
             found = dict.fromkeys(range(len(each.devices)), matched[0]) if is_alike and matched else matched
             self.slice_cache.note(task.names, each, found)
         return stopped
 
     @staticmethod
-    def _outcome(
-        asking: DeviceEvaluation, task: _Task, meter: EvaluationBudget
-    ) -> bool | selectors.SelectorFailure | None:
-        """Evaluate selectors on a device; None where the budget does not allow it."""
+    def _outcome(asking: DeviceEvaluation, task: _Task) -> bool | selectors.SelectorFailure | None:
+        """Evaluate selectors on a device; None where the allowance does not suffice."""
         try:
-            return asking.all(task.compiled or [], meter) if meter.units > 0 else None
-        except EvaluationStopped:
+            return asking.all(task.compiled or [], task.cost) if task.cost.left > 0 else None
+        except AllowanceSpentError:
             return None
         except MemoryError:
             raise
@@ -190,28 +179,24 @@ class _Run:
         """Let the tasks that need more take turns, by the units used for each namespace and claim."""
         turns = _FairOrder(tasks)
         while (task := turns.next()) is not None and not self.is_over():
-            cost = self.compile(task) if task.compiled is None else 0
-            meter = self._meter(min(task.turn, self.budget.units_left))
-            before, count = meter.units, len(task.slices)
-            stopped = self._forward(task, meter)
-            self.budget.spend(before - meter.units)
-            task.used += before - meter.units
-            turns.took(cost + before - meter.units)
+            before, count = task.cost.spent, len(task.slices)
+            if task.compiled is None:
+                self.compile(task)
+            task.cost.allow(min(task.turn, self.allowance.left))
+            stopped = self._forward(task)
+            turns.took(task.cost.spent - before)
             if stopped and len(task.slices) == count:
                 task.turn *= 4  # else an evaluation that is longer than a turn would never finish
 
-    def _forward(self, task: _Task, meter: EvaluationBudget) -> bool:
+    def _forward(self, task: _Task) -> bool:
         """Continue one task; true where its turn ended before the task did."""
         while task.slices:
             if task.error:
                 task.slices = []
-            elif self._on(task.slices[0], [task], {id(task): meter}):
+            elif self._on(task.slices[0], [task]):
                 return True
             del task.slices[0]
         return False
-
-    def _meter(self, units: int) -> EvaluationBudget:
-        return EvaluationBudget(units=units, should_stop=lambda: self.budget.remaining_seconds() <= 0.0)
 
 
 def _shares(tasks: list[_Task], units: int) -> list[tuple[_Task, int]]:

@@ -25,11 +25,7 @@ _DEAD_ENDS: Final = 32
 """Dead ends after which the search looks ahead at the remaining constraints before it branches."""
 
 PayUnits = Callable[[int], None]
-"""Takes the cost units (about microseconds) of a step before it is done; raises `TooCostlyError` where none is left."""
-
-
-class TooCostlyError(Exception):
-    """The options of a component take more work than the budget allows."""
+"""Takes the cost units of a step before it is done; raises `AllowanceSpentError` where too few are left."""
 
 
 def unpaid(units: int) -> None:

@@ -12,6 +12,7 @@ from scheduler.cluster import Cluster
 from scheduler.observe.health import Health
 from scheduler.observe.metrics import Metrics
 from scheduler.settings import DecisionFiles
+from scheduler.simulation import simulator
 from scheduler.worker import recording
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.decision_limits import Limits
@@ -19,7 +20,7 @@ from scheduler.worker.decision_recorder import DecisionRecorder
 from scheduler.worker.supervisor import ChildEndedError, WorkerSupervisor
 from scheduler.worker.telemetry import SolverTelemetry
 from solver.domain import Batch, Pod, Policy, ReasonCode, UndecidedCause
-from tests.support.builders import allocation, batch, claim, gpu_class, gpu_slice, node, pod, result, snapshot
+from tests.support.builders import allocation, batch, claim, gpu_class, gpu_slice, node, pod, request, result, snapshot
 from tests.support.cluster_builders import seen
 from tests.support.controlplane import wait_until
 from tests.support.shell_clock import VirtualClock
@@ -268,6 +269,22 @@ async def test_a_decision_is_saved_where_that_is_configured(tmp_path: Path) -> N
     record = recording.read(path)
     assert [each.id for each in record.batch.pods] == [FITS.id]
     assert [each.name for each in record.snapshot.nodes] == ["n1"]
+
+
+async def test_a_decision_that_was_saved_leaves_out_the_same_pods_when_it_is_repeated(tmp_path: Path) -> None:
+    long = claim("long", request(selectors=(f'"{"a" * 10_000}" != "b"',)))
+    async with desk(files=DecisionFiles(folder=str(tmp_path / "files"))) as at:
+        at.cluster.apply(seen(long))
+        at.worker.note(seen(long))
+        decision = await at.decide_isolated((pod("long", "long"),))
+        path = Path(decision.file)
+        await asyncio.to_thread(wait_until, path.exists)
+
+    record = recording.read(path)
+    assert [[each.pod.name for each in left] for left in record.left_out] == [["long"]]
+    again = simulator.answer(record).plan
+    assert [each.reasons[0].code for each in again.unplaced] == [ReasonCode.TOO_COSTLY]
+    assert (again.placements, again.unplaced) == (decision.plan.placements, decision.plan.unplaced)
 
 
 async def test_no_decision_is_saved_by_default() -> None:

@@ -13,15 +13,8 @@ from hypothesis import strategies as st
 from solver.cel.library import strings
 from solver.cel.meter import COST_PER_UNIT, LIMIT, MOST_AT_ONCE, Meter
 from solver.cel.values import MAX_UINT, digits_of, parse_semver
-from solver.domain import Device
-from solver.feasibility.selectors import (
-    EvaluationBudget,
-    EvaluationStopped,
-    Selector,
-    SelectorError,
-    SelectorFailure,
-    compile_selector,
-)
+from solver.domain import Allowance, AllowanceSpentError, Device
+from solver.feasibility.selectors import Selector, SelectorError, SelectorFailure, compile_selector
 from tests.support import cel_oracle
 from tests.support.cel_hostile import HostileSource
 from tests.support.cel_random import ExpressionSource
@@ -38,8 +31,8 @@ def _device(n: int = 5, **attributes: Any) -> Device:
     return cel_oracle.device_of({"attributes": {"n": {"int": n}} | attributes})
 
 
-def _evaluated(expression: str, budget: EvaluationBudget, device: Device | None = None) -> bool | SelectorFailure:
-    return Selector(expression).evaluate(_DRIVER, device or _device(), budget=budget)
+def _evaluated(expression: str, allowance: Allowance, device: Device | None = None) -> bool | SelectorFailure:
+    return Selector(expression).evaluate(_DRIVER, device or _device(), allowance=allowance)
 
 
 def _compiled(expression: str) -> Selector | SelectorError:
@@ -50,9 +43,9 @@ def _compiled(expression: str) -> Selector | SelectorError:
 
 
 def _units_of(expression: str, device: Device | None = None) -> int:
-    budget = EvaluationBudget(_ENDLESS)
-    _evaluated(expression, budget, device)
-    return _ENDLESS - budget.units
+    allowance = Allowance(_ENDLESS)
+    _evaluated(expression, allowance, device)
+    return allowance.spent
 
 
 @pytest.mark.parametrize(
@@ -125,13 +118,13 @@ def _at_depth(depth: int, run: Callable[[], Any]) -> Any:
     ],
 )
 def test_a_deep_expression_means_the_same_however_deep_its_caller_stands(expression: str) -> None:
-    budgets = EvaluationBudget(_ENDLESS), EvaluationBudget(_ENDLESS)
-    flat = Selector(expression).evaluate(_DRIVER, _device(), budget=budgets[0])
+    allowances = Allowance(_ENDLESS), Allowance(_ENDLESS)
+    flat = Selector(expression).evaluate(_DRIVER, _device(), allowance=allowances[0])
     depth = sys.getrecursionlimit() - 200
-    deep = _at_depth(depth, lambda: Selector(expression).evaluate(_DRIVER, _device(), budget=budgets[1]))
+    deep = _at_depth(depth, lambda: Selector(expression).evaluate(_DRIVER, _device(), allowance=allowances[1]))
     assert flat is True
     assert deep is True
-    assert budgets[0].units == budgets[1].units
+    assert allowances[0].left == allowances[1].left
 
 
 def _nested_by_names(levels: int, text: str = "v == w") -> str:
@@ -172,35 +165,35 @@ def test_a_failure_message_is_short_whatever_it_speaks_of() -> None:
 # Work
 
 
-def test_a_budget_without_units_stops_before_work() -> None:
-    budget = EvaluationBudget(0)
-    with pytest.raises(EvaluationStopped):
-        _evaluated(f"{_READ} == 5", budget)
-    assert budget.units == 0
+def test_an_allowance_without_units_stops_before_work() -> None:
+    allowance = Allowance(0)
+    with pytest.raises(AllowanceSpentError):
+        _evaluated(f"{_READ} == 5", allowance)
+    assert allowance.left == 0
 
 
 def test_every_evaluation_costs_at_least_its_size_and_a_known_result_nothing() -> None:
     selector = Selector(" && ".join(f"{_READ} != {at}" for at in range(10, 60)))
-    budget = EvaluationBudget(_ENDLESS)
-    selector.evaluate(_DRIVER, _device(), budget=budget)
-    spent = _ENDLESS - budget.units
+    allowance = Allowance(_ENDLESS)
+    selector.evaluate(_DRIVER, _device(), allowance=allowance)
+    spent = allowance.spent
     assert spent >= 150  # 50 comparisons with a side each
-    selector.evaluate(_DRIVER, _device(), budget=budget)
-    assert _ENDLESS - budget.units == spent
+    selector.evaluate(_DRIVER, _device(), allowance=allowance)
+    assert allowance.spent == spent
 
 
 def test_a_loop_looks_at_the_clock_at_a_fixed_rhythm() -> None:
     expression = f"lists.range(40000 + {_READ}).all(x, x >= 0)"
     looks: list[int] = []
-    budget = EvaluationBudget(_ENDLESS)
+    allowance = Allowance(_ENDLESS)
 
     def look() -> bool:
-        looks.append(budget.units)
+        looks.append(allowance.left)
         return False
 
-    budget.should_stop = look
-    assert _evaluated(expression, budget) is True
-    spent = _ENDLESS - budget.units
+    allowance.is_over = look
+    assert _evaluated(expression, allowance) is True
+    spent = allowance.spent
     steps = [before - after for before, after in pairwise(looks)]
     assert len(looks) >= spent // 4000
     assert max(steps) <= MOST_AT_ONCE // COST_PER_UNIT
@@ -215,26 +208,26 @@ def test_what_the_clock_stops_is_not_remembered_and_ends_the_same_when_it_may(mo
         looks.append(len(looks) >= most)
         return looks[-1]
 
-    with pytest.raises(EvaluationStopped):
-        selector.evaluate(_DRIVER, _device(), budget=EvaluationBudget(_ENDLESS, should_stop))
+    with pytest.raises(AllowanceSpentError):
+        selector.evaluate(_DRIVER, _device(), allowance=Allowance(_ENDLESS, should_stop))
     assert len(looks) == most + 1
-    assert selector.evaluate(_DRIVER, _device(), budget=EvaluationBudget(_ENDLESS)) is True
+    assert selector.evaluate(_DRIVER, _device(), allowance=Allowance(_ENDLESS)) is True
 
 
 def test_a_stopped_evaluation_never_spends_more_than_it_was_given() -> None:
     expression = f"lists.range(40000 + {_READ}).all(x, x >= 0)"
     needed = _units_of(expression)
     for units in range(0, needed, needed // 13):
-        budget = EvaluationBudget(units)
-        with pytest.raises(EvaluationStopped):
-            _evaluated(expression, budget)
-        assert 0 <= budget.units <= units
-    assert _evaluated(expression, EvaluationBudget(needed + 1)) is True
+        allowance = Allowance(units)
+        with pytest.raises(AllowanceSpentError):
+            _evaluated(expression, allowance)
+        assert 0 <= allowance.left <= units
+    assert _evaluated(expression, Allowance(needed + 1)) is True
 
 
-def test_the_limit_of_the_api_is_a_failure_with_a_budget_too() -> None:
+def test_the_limit_of_the_api_is_a_failure_with_an_allowance_too() -> None:
     expression = f"lists.range(100000).all(x, lists.range({_READ} + 100).all(y, x + y >= 0))"
-    result = _evaluated(expression, EvaluationBudget(_ENDLESS))
+    result = _evaluated(expression, Allowance(_ENDLESS))
     assert isinstance(result, SelectorFailure)
     assert f"costs more than {LIMIT} units" in result.message
     assert _units_of(expression) <= LIMIT // COST_PER_UNIT + 100
@@ -248,7 +241,7 @@ def test_a_pattern_of_hundreds_of_groups_costs_what_one_costs() -> None:
     """Groups do not capture: a captured group would make RE2 follow each of them over the whole text."""
     few, many = (strings.compile_pattern("(.*)" * count + "b", Meter()) for count in (2, 600))
     assert many.size <= few.size
-    assert _evaluated(f'{_LONG}.matches("{"(.*)" * 600}b") == false', EvaluationBudget(_ENDLESS)) is True
+    assert _evaluated(f'{_LONG}.matches("{"(.*)" * 600}b") == false', Allowance(_ENDLESS)) is True
 
 
 @pytest.mark.parametrize(
@@ -264,7 +257,7 @@ def test_a_pattern_of_hundreds_of_groups_costs_what_one_costs() -> None:
     ],
 )
 def test_what_would_take_long_at_once_is_refused_before_it_runs(expression: str, advice: str) -> None:
-    result = _evaluated(expression, EvaluationBudget(_ENDLESS))
+    result = _evaluated(expression, Allowance(_ENDLESS))
     assert isinstance(result, SelectorFailure)
     assert advice in result.message
     assert _units_of(expression) < 50_000
@@ -292,14 +285,14 @@ def test_a_usual_pattern_is_cheap(pattern: str) -> None:
 
 def test_refused_patterns_are_charged_though_their_failures_are_absorbed() -> None:
     expression = f'lists.range(2000 + {_READ}).all(x, "a".matches("a{{1000}}" + string(x) + "(") || true)'
-    result = _evaluated(expression, EvaluationBudget(_ENDLESS))
+    result = _evaluated(expression, Allowance(_ENDLESS))
     assert isinstance(result, SelectorFailure)
     assert "costs more" in result.message
 
 
 def test_comparing_long_texts_in_a_loop_is_charged() -> None:
     expression = f"cel.bind(a, {_LONG}, cel.bind(b, {_LONG}, lists.range(5000).all(x, a == b && !(a < b))))"
-    assert isinstance(_evaluated(expression, EvaluationBudget(_ENDLESS)), SelectorFailure)
+    assert isinstance(_evaluated(expression, Allowance(_ENDLESS)), SelectorFailure)
 
 
 def test_folding_constants_costs_no_more_than_constants_may() -> None:
@@ -351,14 +344,14 @@ def test_hostile_expressions_give_a_decision_or_stop(seed: int, units: int, is_h
     if isinstance(selector, SelectorError):
         assert "internal error" not in selector.message
         return
-    budget = EvaluationBudget(units)
+    allowance = Allowance(units)
     try:
-        stopped = selector.evaluate(_DRIVER, _device(), budget=budget)
-    except EvaluationStopped:
-        assert 0 <= budget.units <= units
+        stopped = selector.evaluate(_DRIVER, _device(), allowance=allowance)
+    except AllowanceSpentError:
+        assert 0 <= allowance.left <= units
     else:
         assert stopped == Selector(expression).evaluate(_DRIVER, _device())
-    result = selector.evaluate(_DRIVER, _device(), budget=EvaluationBudget(_ENDLESS))
+    result = selector.evaluate(_DRIVER, _device(), allowance=Allowance(_ENDLESS))
     assert not isinstance(result, SelectorFailure) or "internal error" not in result.message
 
 
@@ -392,9 +385,9 @@ def test_versions_are_ordered_by_precedence(left: Any, right: Any) -> None:
 
 def test_compiling_anew_is_paid_for_and_what_is_known_is_not() -> None:
     expression = f'{_READ} == 5 && device.driver != "paid for"'
-    with pytest.raises(EvaluationStopped):
-        compile_selector(expression, EvaluationBudget(0))
-    budget = EvaluationBudget(_ENDLESS)
-    compile_selector(expression, budget)
-    assert budget.units < _ENDLESS
-    compile_selector(expression, EvaluationBudget(0))
+    with pytest.raises(AllowanceSpentError):
+        compile_selector(expression, Allowance(0))
+    allowance = Allowance(_ENDLESS)
+    compile_selector(expression, allowance)
+    assert allowance.left < _ENDLESS
+    compile_selector(expression, Allowance(0))

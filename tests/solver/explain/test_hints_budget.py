@@ -3,10 +3,9 @@
 import pytest
 
 from solver import SolverCache, solve
-from solver.domain import Batch, Budget, Plan, Policy, Snapshot, wording
+from solver.domain import Allowance, AllowanceSpentError, Batch, Budget, Plan, Policy, Snapshot, wording
 from solver.explain import hints
 from solver.feasibility import lint
-from solver.feasibility.selectors import EvaluationBudget, EvaluationStopped
 from tests.support import builders as b
 
 COUNT = 60
@@ -47,9 +46,9 @@ def test_a_hint_is_found_once_and_those_that_were_left_out_come_later() -> None:
 def test_evaluations_of_a_hint_are_paid_for() -> None:
     candidates = [lint.Candidate(b.device_id(each.name, "n1"), each) for each in b.gpu_slice("n1", count=8).devices]
     text = "device.attributes['gpu.example.com'].model == 'none of these'"
-    for limit in (EvaluationBudget(0), EvaluationBudget(10_000, lambda: True)):
-        with pytest.raises(EvaluationStopped):
+    for limit in (Allowance(0), Allowance(10_000, lambda: True)):
+        with pytest.raises(AllowanceSpentError):
             lint.of_selectors((text,), candidates, limit)
-    enough = EvaluationBudget(10_000)
+    enough = Allowance(10_000)
     assert lint.of_selectors((text,), candidates, enough) == lint.of_selectors((text,), candidates)
-    assert enough.units < 10_000
+    assert enough.spent > 0

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver.domain import AttributeKind, AttributeValue, Device, Quantity
-from solver.feasibility.selectors import EvaluationBudget, Selector, SelectorError, SelectorFailure, compile_selector
+from solver.domain import Allowance, AttributeKind, AttributeValue, Device, Quantity
+from solver.feasibility.selectors import Selector, SelectorError, SelectorFailure, compile_selector
 from tests.support import cel_oracle
 from tests.support.cel_random import ExpressionSource
 
@@ -100,10 +100,10 @@ def test_what_an_expression_does_not_read_costs_no_evaluation(monkeypatch: pytes
     run = Selector._run  # noqa: SLF001 - counted
 
     def counting(
-        self: Selector, driver: str, device: Device, values: list[Any], budget: EvaluationBudget | None
+        self: Selector, driver: str, device: Device, values: list[Any], allowance: Allowance | None
     ) -> bool | SelectorFailure | AttributeValue:
         evaluated.append(device)
-        return run(self, driver, device, values, budget)
+        return run(self, driver, device, values, allowance)
 
     monkeypatch.setattr(Selector, "_run", counting)
     selector = Selector(f'device.attributes["{_DRIVER}"].model == "A100"')

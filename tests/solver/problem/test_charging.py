@@ -15,11 +15,13 @@ from solver.domain import (
     PersistentVolumeClaim,
     Plan,
     Pod,
+    PodId,
     Policy,
     Snapshot,
     VolumeClaimId,
 )
-from solver.problem import charging
+from solver.problem import charging, skipped_pods
+from solver.problem.prepare import prepare
 from tests.support import builders as b
 from tests.support import neighbour_builders as nb
 from tests.support import solver_problems as s
@@ -165,9 +167,20 @@ def test_what_is_written_by_hand_costs_nothing_and_claims_that_ask_for_the_same_
     assert charging.of_volume_claims(pod, bound) == {}
 
 
+def test_each_time_that_a_problem_is_prepared_again_its_own_pods_are_left_out() -> None:
+    snapshot, batch = b.snapshot(b.node("n0")), b.batch(b.pod("p"), b.pod("q"))
+    limit = Budget(cost_units=0)
+    for pods in (("p",), ("q", "p"), ()):
+        limit.work.leave_out({PodId(b.NAMESPACE, pod): skipped_pods.NOT_REACHED for pod in pods})
+    again = limit.replaying((), limit.work.left_out)
+    found = [prepare(snapshot, batch, Policy(), SolverCache(), again).rejected for _ in range(4)]
+    assert [sorted(each) for each in found] == [[0], [0, 1], [], []]
+    assert again.work.left_out == [*limit.work.left_out, ()]
+
+
 def test_what_is_left_out_is_left_out_again_where_the_decision_is_repeated() -> None:
     snapshot, pods = crowded(by_toleration)
     plan = decided(snapshot, pods, 5_000)
     budget = Budget(seconds=86_400.0, deterministic_seconds=0.05, cost_units=5_000, may_defer=True)
-    again = solve(snapshot, b.batch(*pods), Policy(), budget.replaying(plan.report.stopped))
+    again = solve(snapshot, b.batch(*pods), Policy(), budget.replaying(plan.report.stopped, plan.report.left_out))
     assert again == plan

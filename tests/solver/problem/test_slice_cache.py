@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from solver import SolverCache, solve
-from solver.domain import Device, Policy, ResourceSlice, Snapshot
+from solver.domain import Allowance, Device, Policy, ResourceSlice, Snapshot
 from solver.feasibility import selectors
 from solver.problem.devices.slice_cache import Matched, SelectorResults, SliceCache
 from solver.problem.prepare import prepare
@@ -39,11 +39,11 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[Device]:
         driver: str,
         device: Device,
         attributes: Mapping[str, Any] | None = None,
-        budget: selectors.EvaluationBudget | None = None,
+        allowance: Allowance | None = None,
     ) -> bool | selectors.SelectorFailure:
         if device not in seen:
             seen.append(device)
-        return real(selector, driver, device, attributes, budget)
+        return real(selector, driver, device, attributes, allowance)
 
     monkeypatch.setattr(selectors.Selector, "evaluate", evaluate)
     return seen
@@ -132,10 +132,10 @@ def test_a_selector_of_several_requests_is_put_to_a_device_once(monkeypatch: pyt
         driver: str,
         device: Device,
         attributes: Mapping[str, Any] | None = None,
-        budget: selectors.EvaluationBudget | None = None,
+        allowance: Allowance | None = None,
     ) -> bool | selectors.SelectorFailure:
         asked.append(selector.expression)
-        return real(selector, driver, device, attributes, budget)
+        return real(selector, driver, device, attributes, allowance)
 
     monkeypatch.setattr(selectors.Selector, "evaluate", evaluate)
     small, large = (b.request("r", "fast", selectors=(f"{MODEL}.size() > {size}",)) for size in (2, 3))

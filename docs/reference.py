@@ -15,11 +15,10 @@ from prometheus_client.metrics_core import Metric
 
 from scheduler.cli.main import COMMANDS, parser_of_line
 from scheduler.observe import logs, metrics
-from scheduler.queue.cluster_events import ClusterEvent
 from scheduler.settings import reference, schema
 from scheduler.status import events
 from scheduler.status.conditions import CONDITION
-from solver.domain import ReasonCode
+from solver.domain import ClusterEvent, ReasonCode
 
 TARGET: Final = Path(__file__).with_suffix("")
 _NOTE: Final = "<!-- Written by `make reference` from the code. Change the text there. -->"

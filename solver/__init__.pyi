@@ -7,14 +7,9 @@ from .diagnosis import max_count as max_count
 from .feasibility.missing_claims import missing_claims as missing_claims
 from .feasibility.missing_claims import with_missing_templates as with_missing_templates
 from .feasibility.missing_claims import with_refused_claims as with_refused_claims
-from .feasibility.node_fit import UNSCHEDULABLE_TAINT as UNSCHEDULABLE_TAINT
-from .feasibility.node_fit import first_untolerated_taint as first_untolerated_taint
-from .feasibility.node_fit import matches_node_selector as matches_node_selector
-from .feasibility.node_fit import selects_node as selects_node
 from .feasibility.selector_index import MatchedLabels as MatchedLabels
 from .feasibility.selector_index import SelectorIndex as SelectorIndex
 from .feasibility.selector_index import matched_labels as matched_labels
-from .feasibility.volumes import volume_fits as volume_fits
 from .feasible import Feasible as Feasible
 from .feasible import feasible_nodes as feasible_nodes
 from .fleet import fleet_of as fleet_of
@@ -28,4 +23,12 @@ from .preemption.what_if import is_freed as is_freed
 from .preemption.what_if import snapshot_after as snapshot_after
 from .problem.devices.slice_cache import SelectorResults as SelectorResults
 from .problem.solver_cache import SolverCache as SolverCache
+from .rules.node_fit.values import matches_node_selector as matches_node_selector
+from .rules.node_fit.values import selects_node as selects_node
+from .rules.queueing import RULE_HINTS as RULE_HINTS
+from .rules.queueing import RULE_READS as RULE_READS
+from .rules.queueing import VOLUME_REASONS as VOLUME_REASONS
+from .rules.taints.values import UNSCHEDULABLE_TAINT as UNSCHEDULABLE_TAINT
+from .rules.taints.values import first_untolerated_taint as first_untolerated_taint
+from .rules.volumes.values import volume_fits as volume_fits
 from .warm_up import solve_warm_up_case as solve_warm_up_case

@@ -1,7 +1,7 @@
 """
 Choose the PersistentVolume of each claim, and drop the choices that get none.
 
-The limits of volumes are exact in the ordinary case (`problem.volumes.attach_limits`). Where they are not, a choice
+The limits of volumes are exact in the ordinary case (`rules.volumes.batch`). Where they are not, a choice
 whose volumes are not available is dropped here. Its pod comes again with the next batch, and `solve` decides the others
 without it.
 """
@@ -24,9 +24,9 @@ from solver.domain import (
     VolumeClaimId,
 )
 from solver.problem.problem import PodClass, Problem, SharedClaim
-from solver.problem.volumes.attachments import Attachable
-from solver.problem.volumes.volume_index import VolumeIndex
-from solver.problem.volumes.volume_topology import VolumeKey
+from solver.rules.volumes.attachments import Attachable
+from solver.rules.volumes.nodes import VolumeIndex
+from solver.rules.volumes.topology import VolumeKey
 from solver.solution import Solution
 
 CONTENDED: Final = Reason(

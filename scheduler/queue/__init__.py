@@ -22,7 +22,7 @@ takes batches, and puts back what was not placed. Of what a pod needs only the r
 """
 
 from scheduler.backoff import Backoff
-from scheduler.queue.cluster_events import ClusterEvent, events_of
+from scheduler.queue.cluster_events import events_of
 from scheduler.queue.equivalence import EquivalenceKeys
 from scheduler.queue.gangs import GangReplacements, QueuedGangs
 from scheduler.queue.indexed_heap import in_queue_order
@@ -40,7 +40,6 @@ from scheduler.queue.starvation import StarvationTracker
 
 __all__ = [
     "Backoff",
-    "ClusterEvent",
     "CostlyBackoff",
     "DecisionCostKey",
     "DecisionTimeQuota",

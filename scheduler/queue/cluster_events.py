@@ -1,7 +1,6 @@
 """Cluster events: what the change of an object means for pods in the queue."""
 
 from collections.abc import Callable, Mapping
-from enum import StrEnum
 from typing import Final, TypeVar
 
 import msgspec
@@ -13,6 +12,7 @@ from scheduler.cluster.pod_index import holds_node
 from solver.domain import (
     Claim,
     ClaimId,
+    ClusterEvent,
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -29,98 +29,6 @@ from solver.domain import (
     TaintEffect,
     VolumeClaimId,
 )
-
-
-class ClusterEvent(StrEnum):
-    """Something that could make a pod schedulable. A change that frees or allows nothing is no event."""
-
-    NODE_ADDED = "NodeAdded"
-    """A node was added."""
-    NODE_ALLOCATABLE_GREW = "NodeAllocatableGrew"
-    """A node has more of some resource."""
-    NODE_EXTENDED_RESOURCE_MOVED = "NodeExtendedResourceMoved"
-    """A node began or ceased to offer an extended resource itself: a device plugin serves it there, or devices do."""
-    NODE_LABELS_CHANGED = "NodeLabelsChanged"
-    """The labels of a node changed."""
-    NODE_FEATURES_DECLARED = "NodeFeaturesDeclared"
-    """A node declares a feature that it did not declare (`status.declaredFeatures`)."""
-    NODE_TAINT_REMOVED = "NodeTaintRemoved"
-    """A taint is gone or was changed."""
-    NODE_TAINT_ADDED = "NodeTaintAdded"
-    """A node got a taint that keeps pods away: it is no longer a domain of spread constraints that honour taints."""
-    NODE_DELETED = "NodeDeleted"
-    """A node was deleted, and with it the pods there and perhaps a domain of spread constraints."""
-    NODE_UNCORDONED = "NodeUncordoned"
-    """A node is no longer cordoned."""
-    NODE_ROOM_FREED = "NodeRoomFreed"
-    """A pod ended, was deleted, is no longer assumed on its node, or asks for less than it did."""
-    PORTS_FREED = "PortsFreed"
-    """A pod with host ports ended, was deleted, or is no longer assumed on its node."""
-    ASSIGNED_POD_ADDED = "AssignedPodAdded"
-    """A pod is on a node that was not before: affinity may require it, and spread constraints count it."""
-    ASSIGNED_POD_REMOVED = "AssignedPodRemoved"
-    """A pod has left its node: no anti-affinity keeps others away from it."""
-    ASSIGNED_POD_TERMINATING = "AssignedPodTerminating"
-    """A pod is being deleted: it is on its node still, and no spread constraint counts it any more."""
-    ASSIGNED_POD_LABELS_CHANGED = "AssignedPodLabelsChanged"
-    """The labels of a pod on a node changed."""
-    NAMESPACE_CHANGED = "NamespaceChanged"
-    """A namespace was added or deleted, or its labels changed: terms with a namespaceSelector match other pods."""
-    NOMINATION_ENDED = "NominationEnded"
-    """A pod of any scheduler no longer waits for its nominated node: what was kept for it there is free."""
-    RESERVATION_RELEASED = "ReservationReleased"
-    """A node is not reserved any more for a starving pod."""
-    DEVICES_FREED = "DevicesFreed"
-    """A claim that held devices was deallocated or deleted, or has others."""
-    CLASS_CHANGED = "ClassChanged"
-    """A class was added, or its selectors or its extended resource changed."""
-    SLICE_CHANGED = "SliceChanged"
-    """A slice was added, or changed in more than the taints of its devices."""
-    SLICE_DELETED = "SliceDeleted"
-    """A ResourceSlice was deleted."""
-    DEVICE_AMOUNTS_CHANGED = "DeviceAmountsChanged"
-    """Devices that take of their nodes' own resources (KEP-5517) changed, or a DeviceTaintRule that they may obey."""
-    DEVICE_TAINT_REMOVED = "DeviceTaintRemoved"
-    """A device lost a taint, or a DeviceTaintRule was changed or deleted."""
-    CLAIM_CREATED = "ClaimCreated"
-    """A ResourceClaim was created."""
-    CLAIM_ALLOCATED = "ClaimAllocated"
-    """A ResourceClaim was allocated."""
-    CLAIM_DEALLOCATED = "ClaimDeallocated"
-    """The allocation of a ResourceClaim was taken back, or is another one."""
-    CLAIM_RESERVATIONS_SHRANK = "ClaimReservationsShrank"
-    """A ResourceClaim has fewer consumers (`reservedFor`)."""
-    CLAIM_CHANGED = "ClaimChanged"
-    """A claim has another owner, or can be read now."""
-    CLAIM_DELETED = "ClaimDeleted"
-    """A ResourceClaim was deleted."""
-    GANG_CHANGED = "GangChanged"
-    """A PodGroup was added, changed or deleted, or a member completes a gang or describes it otherwise."""
-    DISRUPTIONS_ALLOWED = "DisruptionsAllowed"
-    """A PodDisruptionBudget allows more evictions than it did, protects other pods, or is gone."""
-    VICTIM_AVAILABLE = "VictimAvailable"
-    """A pod has run for `preemption.minimumRunSeconds`, or is not evicted for another pod after all."""
-    EVICTION_EASED = "EvictionEased"
-    """A running pod is not protected any more, or an allocated claim has fewer consumers or got its finalizer."""
-    VOLUMES_RELEASED = "VolumesReleased"
-    """A pod with volumes ended, was deleted, or is no longer assumed on its node."""
-    VOLUME_CLAIM_CREATED = "VolumeClaimCreated"
-    """A PersistentVolumeClaim was created."""
-    VOLUME_CLAIM_CHANGED = "VolumeClaimChanged"
-    """A PersistentVolumeClaim was bound, has another node selected, or asks for something else."""
-    VOLUME_CLAIM_DELETED = "VolumeClaimDeleted"
-    """A PersistentVolumeClaim was deleted."""
-    VOLUME_OFFERED = "VolumeOffered"
-    """A PersistentVolume was added, became free, or can be used elsewhere or otherwise than before."""
-    STORAGE_CLASS_CHANGED = "StorageClassChanged"
-    """A StorageClass was added or changed."""
-    STORAGE_GREW = "StorageGrew"
-    """There is more capacity for volumes of a class, or a driver no longer publishes how much."""
-    ATTACHMENTS_GREW = "AttachmentsGrew"
-    """A node can have more volumes of a driver attached, or has fewer."""
-    CSI_DRIVER_INSTALLED = "CSIDriverInstalled"
-    """A CSI driver is new on a node, or pods do not need it on their nodes any more (preventPodSchedulingIfMissing)."""
-
 
 Events = set[ClusterEvent]
 

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 from scheduler.queue.indexed_heap import IndexedHeap, SortKey
 from scheduler.queue.queueing_hints import POD_SPECIFIC, RETRIED
+from solver import RULE_READS
 from solver.domain import Claim, ClaimId, Pod, PodClaim, PodId, ReasonCode
 
 INITIAL_QUOTA: Final = 64
@@ -45,18 +46,14 @@ class EquivalenceKey(NamedTuple):
     claims: tuple[Hashable, ...]
 
 
-class NodeTerms(NamedTuple):
-    """What a pod asks of a node, claims apart; and which other pods it may evict there."""
-
-    preemption_policy: Hashable
-    requests: Hashable
-    containers: Hashable
-    level_slack: Hashable
-    node_selector: Hashable
-    required_affinity: Hashable
-    required_features: Hashable
-    tolerations: Hashable
-    host_ports: Hashable
+NODE_FIELDS: Final = (
+    "preemption_policy",
+    "requests",
+    "containers",
+    "level_slack",
+    *RULE_READS,
+)
+"""What a pod asks of a node, claims apart; and which other pods it may evict there."""
 
 
 class InterPodTerms(NamedTuple):
@@ -74,12 +71,8 @@ class InterPodTerms(NamedTuple):
     spread: Hashable
 
 
-_NODE_TERMS: Final = attrgetter(*NodeTerms._fields)
-
-
-def node_terms(pod: Pod) -> NodeTerms:
-    """Return what a pod asks of a node."""
-    return NodeTerms._make(_NODE_TERMS(pod))
+node_terms: Final[Callable[[Pod], tuple[Hashable, ...]]] = attrgetter(*NODE_FIELDS)
+"""Returns what a pod asks of a node."""
 
 
 def interpod_terms(pod: Pod) -> InterPodTerms | None:

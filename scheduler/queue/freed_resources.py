@@ -18,10 +18,9 @@ from typing import Final, TypeVar
 
 from scheduler.change import Transition
 from scheduler.cluster.pod_index import holds_node
-from scheduler.queue.cluster_events import ClusterEvent
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.queueing_hints import QUEUEING_HINTS
-from solver.domain import Claim, DeviceId, DeviceResult, Pod, PodId, ReasonCode
+from solver.domain import Claim, ClusterEvent, DeviceId, DeviceResult, Pod, PodId, ReasonCode
 
 MOST_FOLLOWED: Final = 20_000
 """Devices, and nodes, that are followed at most. What is dropped counts as free for good."""

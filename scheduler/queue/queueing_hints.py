@@ -1,105 +1,97 @@
 """
-Queueing hints: which cluster events may remove which reasons. It is one table.
+Queueing hints: which cluster events may remove which reasons. It is one table, a line per reason.
 
 An event hints a reason where it could remove it, or make untrue what it says. A pod has a reason for each kind of
-obstacle that it met, so a cell of the table is about one obstacle only. Device reasons are the exception: they name the
+obstacle that it met, so a line of the table is about one obstacle only. Device reasons are the exception: they name the
 first thing that ran short, and a device that is gained in any way can be the one that was missing.
+
+Rules that have a folder bring their own lines (`solver.rules`).
 """
 
+from collections.abc import Mapping
 from typing import Final
 
-from scheduler.queue.cluster_events import ClusterEvent
-from solver.domain import ALLOCATED_ELSEWHERE, Pod, ReasonCode
+from solver import RULE_HINTS, VOLUME_REASONS
+from solver.domain import ALLOCATED_ELSEWHERE, ClusterEvent, Pod, ReasonCode
 
-DEVICES_TAKEN: Final = frozenset(
+Hints = Mapping[ReasonCode, frozenset[ClusterEvent]]
+
+_DEVICES_OFFERED: Final = frozenset(
     {
-        ReasonCode.DEVICES_IN_USE,
-        ReasonCode.DEVICES_CAPACITY,
-        ReasonCode.DEVICES_COUNTERS,
-        ReasonCode.DEVICES_INCOMPATIBLE,
-        ReasonCode.DEVICES_CONSTRAINT,
+        ClusterEvent.NODE_ADDED,
+        ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED,
+        # Labels decide which devices a node reaches, and whether the configuration gives them to this scheduler.
+        ClusterEvent.NODE_LABELS_CHANGED,
+        # Devices of slices with skipNodeOperations can only be used on nodes that declare the feature for it.
+        ClusterEvent.NODE_FEATURES_DECLARED,
+        ClusterEvent.CLASS_CHANGED,
+        ClusterEvent.SLICE_CHANGED,
+        # Fewer slices can help: an older generation is whole again, `All` asks for less, a duplicate is gone.
+        ClusterEvent.SLICE_DELETED,
+        ClusterEvent.CLAIM_CREATED,
+        ClusterEvent.CLAIM_ALLOCATED,
     }
 )
+"""What changes which devices exist, where they are, or which of them match."""
+_DEVICES_USABLE: Final = _DEVICES_OFFERED | {ClusterEvent.DEVICE_TAINT_REMOVED}
+"""Devices may match and cannot be allocated: one more that can be allocated helps."""
+_DEVICES_FREE: Final = _DEVICES_USABLE | {
+    ClusterEvent.DEVICES_FREED,
+    # The nominated pod counted as running there: with its requests, ports, devices and anti-affinity.
+    ClusterEvent.NOMINATION_ENDED,
+}
 """Devices match and are allocated to other pods: one that becomes free helps."""
 
-_DEVICES_SHORT: Final = DEVICES_TAKEN | frozenset(
+_DEMAND: Final = frozenset({ClusterEvent.CLASS_CHANGED, ClusterEvent.CLAIM_CREATED, ClusterEvent.CLAIM_ALLOCATED})
+"""What changes what a claim asks for."""
+_OTHER_CLAIM: Final = frozenset({ClusterEvent.CLAIM_CREATED, ClusterEvent.CLAIM_DELETED})
+"""What is wrong with the claim object itself is untrue when it is deleted or another one has its name."""
+_ELSEWHERE: Final = _OTHER_CLAIM | {
+    ClusterEvent.NODE_ADDED,
+    ClusterEvent.NODE_LABELS_CHANGED,
+    ClusterEvent.CLAIM_DEALLOCATED,
+}
+
+_NODE_GREW: Final = frozenset(
     {
-        ReasonCode.DEVICES_TAINTED,
-        ReasonCode.DEVICES_AVOIDED,
-        ReasonCode.DEVICES_NOT_OWNED,
-        ReasonCode.DEVICES_OFFERED_TWICE,
-        ReasonCode.POOL_INCOMPLETE,
-        ReasonCode.POOL_INVALID,
-        ReasonCode.SELECTOR_FAILED,
+        ClusterEvent.NODE_ADDED,
+        ClusterEvent.NODE_ALLOCATABLE_GREW,
+        ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED,
+        # A class may serve an extended resource that the nodes do not have.
+        ClusterEvent.CLASS_CHANGED,
+        # Devices of another claim may take less of their node.
+        ClusterEvent.CLAIM_CREATED,
+        ClusterEvent.CLAIM_ALLOCATED,
     }
 )
-"""Devices may match and cannot be allocated: one more that can be allocated helps."""
+"""What gives a node more resources, or serves an extended resource by devices."""
 
-_DEVICES_MATCHING: Final = _DEVICES_SHORT | {ReasonCode.DEVICES_NONE, ReasonCode.CLAIM_TOO_LARGE}
-"""What depends on the devices that exist, and on which of them match."""
-
-_DEMANDS: Final = _DEVICES_MATCHING | {ReasonCode.CLASS_MISSING, ReasonCode.SELECTOR_INVALID, ReasonCode.OUTRANKED}
-"""What a claim without an allocation can fail at."""
-
-_CLAIM_STATE: Final = frozenset(
+_NEIGHBOUR_LEFT: Final = frozenset(
     {
-        ReasonCode.CLAIM_NOT_OWNED,
-        ReasonCode.CLAIM_DELETING,
-        ReasonCode.CLAIM_INVALID,
-        ReasonCode.CLAIM_FULL,
-        ReasonCode.CLAIM_ELSEWHERE,
-        ReasonCode.CLAIM_OUT_OF_REACH,
-        ReasonCode.CLAIM_TAINTED,
-        ReasonCode.CLAIM_TOO_LARGE,
+        ClusterEvent.NODE_ADDED,
+        ClusterEvent.NODE_LABELS_CHANGED,
+        ClusterEvent.NODE_DELETED,
+        ClusterEvent.ASSIGNED_POD_REMOVED,
+        ClusterEvent.ASSIGNED_POD_LABELS_CHANGED,
     }
 )
-"""What is wrong with the claim object itself; untrue when it is deleted or another one has its name."""
+"""Which pods run where; without any, required affinity lets the first pod of a kind go anywhere."""
 
-
-_ANY_NODE: Final = (
-    frozenset(
-        {
-            ReasonCode.NO_NODES,
-            ReasonCode.NODE_UNSCHEDULABLE,
-            ReasonCode.NODE_TAINT,
-            ReasonCode.NODE_AFFINITY,
-            ReasonCode.NODE_FEATURES,
-            ReasonCode.NODE_RESOURCES,
-            ReasonCode.NODE_TOO_SMALL,
-            ReasonCode.NODE_RESERVED,
-        }
-    )
-    | ALLOCATED_ELSEWHERE
-)
-"""What no existing node can offer; a new one could."""
-
-_NODE_SIZE: Final = frozenset({ReasonCode.NODE_RESOURCES, ReasonCode.NODE_TOO_SMALL})
-"""What a node with more resources helps with, or one whose extended resource is served by devices now."""
-
-_VOLUME_PLACE: Final = frozenset(
+_ROOM: Final = _DEVICES_FREE | frozenset(
     {
-        ReasonCode.VOLUME_ELSEWHERE,
-        ReasonCode.VOLUME_NONE,
-        ReasonCode.VOLUME_CAPACITY,
-        ReasonCode.VOLUME_MISSING,
-        ReasonCode.VOLUME_DRIVER_MISSING,
+        ClusterEvent.NODE_ALLOCATABLE_GREW,
+        ClusterEvent.NODE_TAINT_REMOVED,
+        ClusterEvent.NODE_UNCORDONED,
+        ClusterEvent.NODE_ROOM_FREED,
+        ClusterEvent.RESERVATION_RELEASED,
+        ClusterEvent.VOLUMES_RELEASED,
+        ClusterEvent.VOLUME_CLAIM_CHANGED,
+        ClusterEvent.VOLUME_OFFERED,
+        ClusterEvent.ATTACHMENTS_GREW,
+        ClusterEvent.CSI_DRIVER_INSTALLED,
     }
 )
-"""What depends on the volumes that exist or can be provisioned, by which driver, and where."""
-
-_VOLUME_USE: Final = frozenset({ReasonCode.VOLUME_IN_USE, ReasonCode.VOLUME_EXCLUSIVE, ReasonCode.VOLUME_ATTACHMENTS})
-"""What depends on the pods that use volumes."""
-
-_VOLUME_CLAIM: Final = frozenset(
-    {ReasonCode.VOLUME_CLAIM_MISSING, ReasonCode.VOLUME_CLAIM_UNUSABLE, ReasonCode.VOLUME_CLAIM_UNBOUND}
-)
-"""What is wrong with a PersistentVolumeClaim itself."""
-
-_NEIGHBOURS: Final = frozenset({ReasonCode.POD_AFFINITY, ReasonCode.POD_ANTI_AFFINITY, ReasonCode.TOPOLOGY_SPREAD})
-"""What depends on which pods run where; without any, required affinity lets the first pod of a kind go anywhere."""
-
-_NEIGHBOURS_NODE: Final = _NEIGHBOURS | {ReasonCode.TOPOLOGY_LABEL}
-"""What depends on the labels of nodes as well."""
+"""What may let a pod in that others were placed before."""
 
 _GANG_PLACE: Final = frozenset(
     {
@@ -112,112 +104,94 @@ _GANG_PLACE: Final = frozenset(
         ClusterEvent.CLASS_CHANGED,
         ClusterEvent.SLICE_CHANGED,
         ClusterEvent.SLICE_DELETED,
+        ClusterEvent.GANG_CHANGED,
     }
 )
 """What can change the topology domains of a gang, or free it from the domain where its members ran."""
 
-_SINGLE: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
-    ClusterEvent.NODE_ADDED: _ANY_NODE
-    | _NEIGHBOURS_NODE
-    | {ReasonCode.NODE_PORTS}
-    | _VOLUME_PLACE
-    | _VOLUME_USE
-    | _DEVICES_MATCHING
-    | {ReasonCode.OUTRANKED},
-    ClusterEvent.NODE_ALLOCATABLE_GREW: _NODE_SIZE | {ReasonCode.OUTRANKED},
-    ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED: _DEVICES_MATCHING | _NODE_SIZE | {ReasonCode.OUTRANKED},
-    # Labels decide which devices a node reaches, and whether the configuration gives them to this scheduler.
-    ClusterEvent.NODE_LABELS_CHANGED: _DEVICES_MATCHING
-    | _VOLUME_PLACE
-    | {ReasonCode.NODE_AFFINITY, ReasonCode.NODE_RESOURCES, ReasonCode.OUTRANKED}
-    | _NEIGHBOURS_NODE
-    | ALLOCATED_ELSEWHERE,
-    # Devices of slices with skipNodeOperations can only be used on nodes that declare the feature for it.
-    ClusterEvent.NODE_FEATURES_DECLARED: _DEVICES_MATCHING
-    | {ReasonCode.NODE_FEATURES, ReasonCode.NODE_RESOURCES, ReasonCode.OUTRANKED},
-    # With one more domain there may be minDomains of them.
-    ClusterEvent.NODE_TAINT_REMOVED: frozenset(
-        {ReasonCode.NODE_TAINT, ReasonCode.TOPOLOGY_SPREAD, ReasonCode.OUTRANKED}
-    ),
-    ClusterEvent.NODE_TAINT_ADDED: frozenset({ReasonCode.TOPOLOGY_SPREAD}),
-    ClusterEvent.NODE_DELETED: _NEIGHBOURS | {ReasonCode.RESERVATION_PENDING},
-    ClusterEvent.NODE_UNCORDONED: frozenset({ReasonCode.NODE_UNSCHEDULABLE, ReasonCode.OUTRANKED}),
-    ClusterEvent.NODE_ROOM_FREED: frozenset({ReasonCode.NODE_RESOURCES, ReasonCode.OUTRANKED}),
-    ClusterEvent.PORTS_FREED: frozenset({ReasonCode.NODE_PORTS}),
-    ClusterEvent.ASSIGNED_POD_ADDED: frozenset({ReasonCode.POD_AFFINITY, ReasonCode.TOPOLOGY_SPREAD}),
-    ClusterEvent.ASSIGNED_POD_REMOVED: _NEIGHBOURS,
-    ClusterEvent.ASSIGNED_POD_TERMINATING: frozenset({ReasonCode.TOPOLOGY_SPREAD}),
-    ClusterEvent.ASSIGNED_POD_LABELS_CHANGED: _NEIGHBOURS,
-    ClusterEvent.NAMESPACE_CHANGED: frozenset({ReasonCode.POD_AFFINITY, ReasonCode.POD_ANTI_AFFINITY}),
-    # The nominated pod counted as running there: with its requests, ports, devices and anti-affinity.
-    ClusterEvent.NOMINATION_ENDED: DEVICES_TAKEN
+DEVICES_TAKEN: Final = frozenset(
+    {
+        ReasonCode.DEVICES_IN_USE,
+        ReasonCode.DEVICES_CAPACITY,
+        ReasonCode.DEVICES_COUNTERS,
+        ReasonCode.DEVICES_INCOMPATIBLE,
+        ReasonCode.DEVICES_CONSTRAINT,
+    }
+)
+"""Devices match and are allocated to other pods."""
+
+_OWN_HINTS: Final[Hints] = {
+    **dict.fromkeys(DEVICES_TAKEN, _DEVICES_FREE),
+    ReasonCode.DEVICES_TAINTED: _DEVICES_USABLE,
+    ReasonCode.DEVICES_AVOIDED: _DEVICES_USABLE,
+    ReasonCode.DEVICES_NOT_OWNED: _DEVICES_USABLE,
+    ReasonCode.DEVICES_OFFERED_TWICE: _DEVICES_USABLE,
+    ReasonCode.POOL_INCOMPLETE: _DEVICES_USABLE,
+    ReasonCode.POOL_INVALID: _DEVICES_USABLE,
+    ReasonCode.SELECTOR_FAILED: _DEVICES_USABLE,
+    ReasonCode.DEVICES_NONE: _DEVICES_OFFERED,
+    ReasonCode.CLASS_MISSING: _DEMAND,
+    ReasonCode.SELECTOR_INVALID: _DEMAND,
+    ReasonCode.CLAIM_MISSING: frozenset({ClusterEvent.CLAIM_CREATED}),
+    ReasonCode.CLAIM_TOO_LARGE: _DEVICES_OFFERED | _OTHER_CLAIM,
+    ReasonCode.CLAIM_NOT_OWNED: _OTHER_CLAIM | {ClusterEvent.CLAIM_CHANGED},
+    ReasonCode.CLAIM_DELETING: _OTHER_CLAIM,
+    ReasonCode.CLAIM_INVALID: _OTHER_CLAIM | {ClusterEvent.CLAIM_CHANGED, ClusterEvent.CLAIM_ALLOCATED},
+    ReasonCode.CLAIM_FULL: _OTHER_CLAIM | {ClusterEvent.CLAIM_DEALLOCATED, ClusterEvent.CLAIM_RESERVATIONS_SHRANK},
+    ReasonCode.CLAIM_TAINTED: _OTHER_CLAIM
     | {
-        ReasonCode.NODE_RESOURCES,
-        ReasonCode.NODE_PORTS,
-        ReasonCode.POD_ANTI_AFFINITY,
-        ReasonCode.NO_VICTIMS,
-        ReasonCode.OUTRANKED,
+        ClusterEvent.CLAIM_DEALLOCATED,
+        ClusterEvent.SLICE_CHANGED,
+        ClusterEvent.SLICE_DELETED,
+        ClusterEvent.DEVICE_TAINT_REMOVED,
     },
-    ClusterEvent.RESERVATION_RELEASED: frozenset({ReasonCode.NODE_RESERVED, ReasonCode.OUTRANKED}),
-    # The device may take less of its node than those that were free.
-    ClusterEvent.DEVICES_FREED: DEVICES_TAKEN | {ReasonCode.NODE_RESOURCES, ReasonCode.OUTRANKED},
-    # A class may serve an extended resource that the nodes do not have.
-    ClusterEvent.CLASS_CHANGED: _DEMANDS | _NODE_SIZE,
-    ClusterEvent.SLICE_CHANGED: _DEVICES_MATCHING | {ReasonCode.OUTRANKED, ReasonCode.CLAIM_TAINTED},
-    # Fewer slices can help: an older generation is whole again, `All` asks for less, a duplicate is gone.
-    ClusterEvent.SLICE_DELETED: _DEVICES_MATCHING | {ReasonCode.OUTRANKED, ReasonCode.CLAIM_TAINTED},
-    ClusterEvent.DEVICE_AMOUNTS_CHANGED: frozenset({ReasonCode.NODE_RESOURCES}),
-    ClusterEvent.DEVICE_TAINT_REMOVED: _DEVICES_SHORT | {ReasonCode.OUTRANKED, ReasonCode.CLAIM_TAINTED},
-    # Devices of another claim may take less of their node.
-    ClusterEvent.CLAIM_CREATED: _DEMANDS | _CLAIM_STATE | _NODE_SIZE | {ReasonCode.CLAIM_MISSING},
-    ClusterEvent.CLAIM_ALLOCATED: _DEMANDS | _NODE_SIZE | {ReasonCode.CLAIM_INVALID},
-    ClusterEvent.CLAIM_DEALLOCATED: ALLOCATED_ELSEWHERE | {ReasonCode.CLAIM_FULL, ReasonCode.CLAIM_TAINTED},
-    ClusterEvent.CLAIM_RESERVATIONS_SHRANK: frozenset({ReasonCode.CLAIM_FULL}),
-    ClusterEvent.CLAIM_CHANGED: frozenset({ReasonCode.CLAIM_INVALID, ReasonCode.CLAIM_NOT_OWNED}),
-    ClusterEvent.CLAIM_DELETED: _CLAIM_STATE,
-    ClusterEvent.GANG_CHANGED: frozenset(
+    **dict.fromkeys(ALLOCATED_ELSEWHERE, _ELSEWHERE),
+    ReasonCode.NO_NODES: frozenset({ClusterEvent.NODE_ADDED}),
+    ReasonCode.NODE_RESERVED: frozenset({ClusterEvent.NODE_ADDED, ClusterEvent.RESERVATION_RELEASED}),
+    ReasonCode.NODE_TOO_SMALL: _NODE_GREW,
+    ReasonCode.NODE_RESOURCES: _NODE_GREW
+    | {
+        ClusterEvent.NODE_LABELS_CHANGED,
+        ClusterEvent.NODE_FEATURES_DECLARED,
+        ClusterEvent.NODE_ROOM_FREED,
+        ClusterEvent.NOMINATION_ENDED,
+        # The device may take less of its node than those that were free.
+        ClusterEvent.DEVICES_FREED,
+        ClusterEvent.DEVICE_AMOUNTS_CHANGED,
+    },
+    ReasonCode.RESERVATION_PENDING: frozenset({ClusterEvent.NODE_DELETED}),
+    ReasonCode.POD_AFFINITY: _NEIGHBOUR_LEFT | {ClusterEvent.ASSIGNED_POD_ADDED, ClusterEvent.NAMESPACE_CHANGED},
+    ReasonCode.POD_ANTI_AFFINITY: _NEIGHBOUR_LEFT | {ClusterEvent.NAMESPACE_CHANGED, ClusterEvent.NOMINATION_ENDED},
+    ReasonCode.TOPOLOGY_SPREAD: _NEIGHBOUR_LEFT
+    | {
+        ClusterEvent.ASSIGNED_POD_ADDED,
+        ClusterEvent.ASSIGNED_POD_TERMINATING,
+        # With one more domain there may be minDomains of them.
+        ClusterEvent.NODE_TAINT_REMOVED,
+        ClusterEvent.NODE_TAINT_ADDED,
+    },
+    ReasonCode.TOPOLOGY_LABEL: frozenset({ClusterEvent.NODE_ADDED, ClusterEvent.NODE_LABELS_CHANGED}),
+    ReasonCode.NO_VICTIMS: frozenset(
         {
-            ReasonCode.GANG_INCOMPLETE,
-            ReasonCode.GANG_INVALID,
-            ReasonCode.GANG_UNPLACED,
-            ReasonCode.GANG_TOPOLOGY,
+            ClusterEvent.NOMINATION_ENDED,
+            ClusterEvent.DISRUPTIONS_ALLOWED,
+            ClusterEvent.EVICTION_EASED,
+            ClusterEvent.VICTIM_AVAILABLE,
         }
     ),
-    ClusterEvent.DISRUPTIONS_ALLOWED: frozenset({ReasonCode.NO_VICTIMS}),
-    ClusterEvent.EVICTION_EASED: frozenset({ReasonCode.NO_VICTIMS}),
-    ClusterEvent.VICTIM_AVAILABLE: frozenset({ReasonCode.NO_VICTIMS}),
-    ClusterEvent.VOLUMES_RELEASED: _VOLUME_USE | {ReasonCode.OUTRANKED},
-    ClusterEvent.VOLUME_CLAIM_CREATED: _VOLUME_CLAIM | _VOLUME_PLACE | _VOLUME_USE,
-    ClusterEvent.VOLUME_CLAIM_CHANGED: _VOLUME_CLAIM | _VOLUME_PLACE | {ReasonCode.OUTRANKED},
-    ClusterEvent.VOLUME_CLAIM_DELETED: _VOLUME_CLAIM | _VOLUME_PLACE | _VOLUME_USE,
-    ClusterEvent.VOLUME_OFFERED: _VOLUME_PLACE | {ReasonCode.OUTRANKED},
-    # The class may have WaitForFirstConsumer; claims of a class that does not exist count as bound at once.
-    ClusterEvent.STORAGE_CLASS_CHANGED: frozenset(
-        {
-            ReasonCode.VOLUME_CLAIM_UNBOUND,
-            ReasonCode.VOLUME_NONE,
-            ReasonCode.VOLUME_CAPACITY,
-            ReasonCode.VOLUME_DRIVER_MISSING,
-        }
-    ),
-    ClusterEvent.STORAGE_GREW: frozenset({ReasonCode.VOLUME_CAPACITY}),
-    ClusterEvent.ATTACHMENTS_GREW: frozenset({ReasonCode.VOLUME_ATTACHMENTS, ReasonCode.OUTRANKED}),
-    ClusterEvent.CSI_DRIVER_INSTALLED: frozenset({ReasonCode.VOLUME_DRIVER_MISSING, ReasonCode.OUTRANKED}),
+    ReasonCode.OUTRANKED: _ROOM,
+    ReasonCode.GANG_UNPLACED: _ROOM | {ClusterEvent.GANG_CHANGED},
+    ReasonCode.GANG_TOPOLOGY: _GANG_PLACE,
+    ReasonCode.GANG_INCOMPLETE: frozenset({ClusterEvent.GANG_CHANGED}),
+    ReasonCode.GANG_INVALID: frozenset({ClusterEvent.GANG_CHANGED}),
 }
-"""The reasons of a pod without a gang, by event."""
+HINTS: Final[Hints] = {**_OWN_HINTS, **RULE_HINTS}
+"""The events that may remove each reason. An update of the pod itself hints every reason, and is not in the table."""
 
-
-def _of_gangs(event: ClusterEvent, single: frozenset[ReasonCode]) -> frozenset[ReasonCode]:
-    """Return the reasons for the sake of a gang: what helps an outranked pod helps an outranked gang."""
-    unplaced = {ReasonCode.GANG_UNPLACED} if ReasonCode.OUTRANKED in single else set()
-    topology = {ReasonCode.GANG_TOPOLOGY} if event in _GANG_PLACE else set()
-    return frozenset(unplaced | topology)
-
-
-QUEUEING_HINTS: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
-    event: codes | _of_gangs(event, codes) for event, codes in _SINGLE.items()
+QUEUEING_HINTS: Final[Mapping[ClusterEvent, frozenset[ReasonCode]]] = {
+    event: frozenset(reason for reason, events in HINTS.items() if event in events) for event in ClusterEvent
 }
-"""The reasons that each event hints. An update of the pod itself hints every reason, and is not in the table."""
+"""The same by event."""
 
 CLAIM_EVENTS: Final = frozenset(
     {
@@ -263,12 +237,22 @@ RETRIED: Final = frozenset(
 """Reasons that need no event: another attempt after the backoff may do better."""
 
 POD_SPECIFIC: Final = (
-    _CLAIM_STATE
-    | _VOLUME_CLAIM
-    | _VOLUME_PLACE
-    | _VOLUME_USE
-    | _NEIGHBOURS_NODE
+    VOLUME_REASONS
+    | ALLOCATED_ELSEWHERE
     | QUEUEING_HINTS[ClusterEvent.GANG_CHANGED]
-    | {ReasonCode.POD_INVALID, ReasonCode.CLAIM_MISSING}
+    | {
+        ReasonCode.POD_INVALID,
+        ReasonCode.CLAIM_MISSING,
+        ReasonCode.CLAIM_NOT_OWNED,
+        ReasonCode.CLAIM_DELETING,
+        ReasonCode.CLAIM_INVALID,
+        ReasonCode.CLAIM_FULL,
+        ReasonCode.CLAIM_TAINTED,
+        ReasonCode.CLAIM_TOO_LARGE,
+        ReasonCode.POD_AFFINITY,
+        ReasonCode.POD_ANTI_AFFINITY,
+        ReasonCode.TOPOLOGY_SPREAD,
+        ReasonCode.TOPOLOGY_LABEL,
+    }
 )
 """Reasons in a pod's own labels, claims, volumes or gang: a pod that asks for the same may still fit."""

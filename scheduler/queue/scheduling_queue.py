@@ -23,13 +23,13 @@ from scheduler.backoff import Backoff
 from scheduler.change import Transition
 from scheduler.cluster.gang_members import is_same_member
 from scheduler.queue.active_queue import PopOrder
-from scheduler.queue.cluster_events import ClusterEvent, claim_of, events_of, gang_of
+from scheduler.queue.cluster_events import claim_of, events_of, gang_of
 from scheduler.queue.equivalence import INITIAL_QUOTA, KeyOf, no_key
 from scheduler.queue.gangs import QueuedGangs
 from scheduler.queue.pod_queues import MOST_MOVES, PodQueues
 from scheduler.queue.queued_pod import PodIdsByKey, PodState, QueuedPod, QueueEvent
 from scheduler.queue.queueing_hints import CLAIM_EVENTS, QUEUEING_HINTS, RETRIED
-from solver.domain import Batch, Claim, ClaimId, GangId, Pod, PodId, Reason, VolumeClaimId
+from solver.domain import Batch, Claim, ClaimId, ClusterEvent, GangId, Pod, PodId, Reason, VolumeClaimId
 
 AnyClaim = ClaimId | VolumeClaimId
 """A claim for devices and one for a volume may have the same name."""

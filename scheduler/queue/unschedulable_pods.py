@@ -5,13 +5,12 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import Final
 
-from scheduler.queue.cluster_events import ClusterEvent
 from scheduler.queue.equivalence import INITIAL_QUOTA, HintCause
 from scheduler.queue.freed_resources import FreedResources
 from scheduler.queue.indexed_heap import IndexedHeap, SortKey
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.queueing_hints import QUEUEING_HINTS, RETRIED
-from solver.domain import GangId, Pod, PodId, ReasonCode
+from solver.domain import ClusterEvent, GangId, Pod, PodId, ReasonCode
 
 _GANG_REASONS: Final = QUEUEING_HINTS[ClusterEvent.GANG_CHANGED]
 

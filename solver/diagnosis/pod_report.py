@@ -36,7 +36,6 @@ from solver.domain import (
     wording,
 )
 from solver.explain import Explanation, device_reasons
-from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import lookup
 from solver.greedy import placement_state
 from solver.preemption.what_if import snapshot_after
@@ -45,6 +44,7 @@ from solver.problem.problem import PodClass, Problem
 from solver.problem.requests.component import Component
 from solver.problem.requests.demand import Verdict
 from solver.problem.solver_cache import SolverCache
+from solver.rules.node_fit import values as node_fit
 
 _ABSENT = frozenset({Verdict.NO, Verdict.FAILED})
 

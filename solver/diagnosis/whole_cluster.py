@@ -17,9 +17,9 @@ from solver.diagnosis.facts import Alternative, entry_of, with_count
 from solver.diagnosis.feasibility_probe import FeasibilityProbe, ProbeCase
 from solver.domain import AllocationMode, Claim, Node, Pod, Taint, Toleration, TopologySpreadConstraint, wording
 from solver.explain import ended_pods
-from solver.feasibility import node_fit
 from solver.preemption import endings
 from solver.problem.problem import Problem
+from solver.rules.taints.values import UNSCHEDULABLE_TAINT, first_untolerated_taint
 
 _MOST_TAINTS: Final = 8
 """The most node taints that are tried."""
@@ -65,7 +65,7 @@ def _uncordoned(case: ProbeCase, problem: Problem, probe: FeasibilityProbe) -> I
     cordoned = {each.name for each in problem.inventory.nodes if each.is_unschedulable}
     if not cordoned:
         return
-    tolerating = case.with_pods(partial(_tolerating, taint=node_fit.UNSCHEDULABLE_TAINT))
+    tolerating = case.with_pods(partial(_tolerating, taint=UNSCHEDULABLE_TAINT))
     used = [name for name in probe.nodes_used(tolerating) if name in cordoned]
     made = case.with_nodes(dict.fromkeys(used, _open))
     node = probe.place(made) if used else ""
@@ -75,13 +75,13 @@ def _uncordoned(case: ProbeCase, problem: Problem, probe: FeasibilityProbe) -> I
 
 
 def _open(node: Node) -> Node:
-    taints = tuple(each for each in node.taints if each.key != node_fit.UNSCHEDULABLE_TAINT.key)
+    taints = tuple(each for each in node.taints if each.key != UNSCHEDULABLE_TAINT.key)
     return msgspec.structs.replace(node, is_unschedulable=False, taints=taints)
 
 
 def _of_nodes(pod: Pod, problem: Problem) -> Iterator[Try]:
     """Return single changes of a pod's tolerations and node selectors."""
-    against = (node_fit.first_untolerated_taint(each.taints, pod.tolerations) for each in problem.inventory.nodes)
+    against = (first_untolerated_taint(each.taints, pod.tolerations) for each in problem.inventory.nodes)
     for taint in list(dict.fromkeys(each for each in against if each is not None))[:_MOST_TAINTS]:
         yield 2, f"tolerate taint {taint} of the node", partial(_tolerating, taint=taint)
     for key, value in pod.node_selector:

@@ -31,6 +31,7 @@ from solver.domain.claim import (
     Request,
     SubRequest,
 )
+from solver.domain.cluster_event import ClusterEvent
 from solver.domain.device import (
     MAX_COMPATIBILITY_GROUPS,
     OPTIONAL_NODE_OPERATIONS,

@@ -1,5 +1,6 @@
 """Label selectors (meta/v1), and node selectors, taints and tolerations (core/v1)."""
 
+import re
 from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Final
@@ -160,3 +161,16 @@ class Toleration(msgspec.Struct, frozen=True, kw_only=True):
     value: str = ""
     effect: str = ""
     toleration_seconds: int | None = None
+
+
+_INTEGER: Final = re.compile(r"(?P<sign>[+-]?)0*(?P<digits>[0-9]{1,19})", re.ASCII)
+"""At most 19 significant digits, because Python refuses to parse thousands of digits."""
+
+
+def integer(text: str) -> int | None:
+    """Read a 64-bit integer as Gt and Lt do; None for any other text."""
+    match = _INTEGER.fullmatch(text)
+    if match is None:
+        return None
+    number = int(match["sign"] + match["digits"])
+    return number if -(2**63) <= number < 2**63 else None

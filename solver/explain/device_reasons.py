@@ -16,13 +16,14 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from solver.arrays import Mask
 from solver.domain import OPTIONAL_NODE_OPERATIONS, Placement, Pod, Reason, ReasonCode, wording
 from solver.domain.quantity import amount_of, plain
 from solver.feasibility import capacity
 from solver.feasibility.claims import MAX_RESULTS
 from solver.fleet.availability import Obstacle
 from solver.fleet.request_counts import DeviceSupply
-from solver.problem.devices.inventory import DeviceRecord, Mask
+from solver.problem.devices.inventory import DeviceRecord
 from solver.problem.problem import Problem
 from solver.problem.requests.component import Ask
 from solver.problem.requests.demand import Verdict

@@ -6,10 +6,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from solver.arrays import Amounts
 from solver.domain import Claim, DeviceId, DeviceResult, GangId, Pod, PodId, Snapshot, wording
 from solver.problem.devices.ledger import DeviceLedger, allocations
 from solver.problem.devices.states import StateCounter, states_beside
-from solver.problem.node_arrays import PODS, Amounts, Room
+from solver.problem.node_arrays import PODS, Room
 from solver.problem.problem import Available, OptionCache, Problem
 from solver.problem.requests.demand import Verdict
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from solver.arrays import Mask
 from solver.greedy.device_fit import Condition, serve
-from solver.problem.devices.inventory import Mask
 from solver.problem.problem import Part, PodClass, Problem
 from solver.problem.requests.component import Component
 

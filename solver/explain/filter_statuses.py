@@ -13,12 +13,13 @@ from typing import Final
 
 import numpy as np
 
+from solver.arrays import Mask
 from solver.domain import Reason, ReasonCode
-from solver.feasibility import node_fit, volumes
-from solver.problem.devices.inventory import Mask
 from solver.problem.inter_pod import exclusions
-from solver.problem.node_arrays import ExcludedNodes, tallied
 from solver.problem.problem import PodClass
+from solver.rules.node_fit import values as node_fit
+from solver.rules.verdicts import ExcludedNodes, tallied
+from solver.rules.volumes import values as volumes
 
 
 class FilterPlugin(IntEnum):

@@ -12,8 +12,8 @@ from solver.greedy import Greedy, Order, units
 from solver.greedy.device_fit import FitCache
 from solver.greedy.units import GangFit, PlacementUnit
 from solver.problem.gang_rules import GangRule, TopologyLevel
-from solver.problem.limits import NO_DOMAIN
 from solver.problem.problem import Problem
+from solver.rules.limits import NO_DOMAIN
 
 _MOST_GANGS: Final = 2
 """Gangs of one decision that are looked into: each costs some greedy runs."""

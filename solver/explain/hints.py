@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from solver.arrays import Mask
 from solver.domain import Allowance, AllowanceSpentError, Budget, Claim, ConstraintKind, wording
 from solver.feasibility import lint
 from solver.feasibility.device_attributes import AttributeName, lookup
 from solver.feasibility.lint import Candidate
-from solver.problem.devices.inventory import DeviceRecord, Mask
+from solver.problem.devices.inventory import DeviceRecord
 from solver.problem.devices.slice_cache import Selectors
 from solver.problem.problem import Problem
 from solver.problem.requests.component import Component, ComponentConstraint

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from solver.arrays import Mask
 from solver.domain import Reason, ReasonCode, wording
 from solver.feasibility.pools import Pool
-from solver.problem.devices.inventory import Mask
 from solver.problem.problem import Problem
 
 _INVALID: Final = "invalid resource pools were encountered"

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from solver.arrays import MOST, Mask
 from solver.domain import Budget, ClaimId, ConstraintKind, Reason, ReasonCode, wording
 from solver.explain import fewer_devices
 from solver.explain.device_reasons import (
@@ -25,17 +26,17 @@ from solver.explain.filter_statuses import CANNOT_ALLOCATE, FilterPlugin, counte
 from solver.explain.hints import Hints
 from solver.explain.pool_reasons import PoolReasons
 from solver.explain.unsatisfiable import AffinityTargets, UnsatisfiableRequirements
-from solver.feasibility import node_fit
 from solver.feasibility.claims import MAX_RESULTS
 from solver.fleet.request_counts import DeviceSupplies, DeviceSupply
 from solver.greedy.device_fit import Condition, FitCache
 from solver.greedy.placement_state import Tracker
-from solver.problem.devices.inventory import Mask
-from solver.problem.node_arrays import MOST, PODS, ExcludedNodes
+from solver.problem.node_arrays import PODS
 from solver.problem.problem import Part, PodClass, Problem, Source
 from solver.problem.requests.component import Ask, Component
 from solver.problem.requests.demand import Verdict
 from solver.problem.reservations import HELD
+from solver.rules.node_fit import values as node_fit
+from solver.rules.verdicts import ExcludedNodes
 
 UNKNOWN: Final = Reason(
     code=ReasonCode.BUDGET,

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from solver.arrays import Amounts
 from solver.domain import (
     LabelSelectorOperator,
     NodeSelector,
@@ -25,10 +26,10 @@ from solver.domain import (
     wording,
 )
 from solver.domain.quantity import amount_of
-from solver.feasibility import node_fit
 from solver.problem.inter_pod.pod_keys import Labels, PodSelectorIndex, term_selector
-from solver.problem.node_arrays import PODS, Amounts, allocatable
+from solver.problem.node_arrays import PODS, allocatable
 from solver.problem.problem import PodClass, Problem
+from solver.rules.node_fit import values as node_fit
 
 _MOST_COMPARED: Final = 32
 """If there are more than twice as many values (host names, say), only the alphabetic neighbours are compared."""

@@ -1,8 +1,7 @@
 """
-Which pods, nodes, claims and devices fit together, before any optimisation, with a reason for each exclusion.
+Which claims and devices fit together, before any optimisation, with a reason for each exclusion.
 
-- Pods and nodes: `node_fit` (cordon, taints, affinity, preferences), `claims`, `volumes`, `selector_index` (which pod
-  affinity terms select a pod).
+- Pods: `claims`, `missing_claims`, `selector_index` (which pod affinity terms select a pod).
 - Devices: `selectors` (the door to CEL), `pools`, `capacity` (KEP-5075, KEP-5517), `device_attributes`,
   `extended_resources` (KEP-5004).
 - `lint`: why a request matches nothing, and what to write instead.

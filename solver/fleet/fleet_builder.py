@@ -30,7 +30,7 @@ from solver.domain.fleet import (
     UnusableCause,
     UnusablePool,
 )
-from solver.feasibility import capacity, node_fit, selectors
+from solver.feasibility import capacity, selectors
 from solver.feasibility.device_attributes import AttributeName, lookup
 from solver.feasibility.pools import Pool
 from solver.fleet.availability import Availability
@@ -40,6 +40,7 @@ from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.prepare import gc_paused
 from solver.problem.requests.demand import Answers, DemandKey, DeviceEvaluation, Verdict
 from solver.problem.solver_cache import SolverCache
+from solver.rules.taints.values import first_untolerated_taint
 
 _EVERY_DEVICE: Final = DemandKey((), (), (), (), is_admin=False, takes_all=False)
 """A request without selectors: the answer to it is about the device alone."""
@@ -278,7 +279,7 @@ class _FleetBuilder:
         """Name each taint that excludes claims, with the rule that adds it."""
         rules = self.inventory.taint_rules.selecting(device) if taints else ()
         for taint in taints:
-            if node_fit.first_untolerated_taint((taint,), ()) is None:
+            if first_untolerated_taint((taint,), ()) is None:
                 continue
             if taint.key == BINDING_FAILED_TAINT:
                 yield DeviceProblem(UnusableCause.AVOIDED, "it did not get ready for a pod; it is tried again, last")

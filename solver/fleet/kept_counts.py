@@ -12,9 +12,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from solver.arrays import Mask
 from solver.domain import CounterId, Taint
 from solver.fleet.availability import Obstacle
-from solver.problem.devices.inventory import DeviceRecord, Inventory, Mask
+from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.devices.ledger import DeviceLedger
 from solver.problem.requests.demand import Answers, Verdict
 

@@ -11,14 +11,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from solver.arrays import Mask
 from solver.domain import Taint
-from solver.feasibility import capacity, node_fit
+from solver.feasibility import capacity
 from solver.fleet.availability import Availability, Obstacle
 from solver.fleet.kept_counts import KeptCounts, is_countable
-from solver.problem.devices.inventory import DeviceRecord, Mask
+from solver.problem.devices.inventory import DeviceRecord
 from solver.problem.problem import Problem
 from solver.problem.requests.component import Ask
 from solver.problem.requests.demand import Verdict
+from solver.rules.taints.values import first_untolerated_taint
 
 _KEPT_BYTES: Final = 100
 """Estimated bytes of `KeptCounts` for each device that answers."""
@@ -164,7 +166,7 @@ class DeviceSupplies:
 
     def untolerated(self, record: DeviceRecord, demand: int) -> Iterable[Taint]:
         """Return the first taint that a demand does not tolerate."""
-        taint = node_fit.first_untolerated_taint(record.taints, self.problem.requests.demands[demand].tolerations)
+        taint = first_untolerated_taint(record.taints, self.problem.requests.demands[demand].tolerations)
         return () if taint is None else (Taint(key=taint.key, value=taint.value, effect=taint.effect),)
 
     def _note_all_short(self, lacking: Iterable[int], demand: int, short: dict[str, ShortCapacity]) -> None:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solver.arrays import Mask
 from solver.domain import ConstraintKind
-from solver.problem.devices.inventory import Mask
 from solver.problem.devices.layout import DeviceType, NodeGroup, State, type_at
 from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.problem import Part, Problem

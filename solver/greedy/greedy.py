@@ -13,6 +13,7 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
+from solver.arrays import Amounts, Mask
 from solver.domain import SearchStage
 from solver.greedy import units
 from solver.greedy.device_fit import FitCache, reach
@@ -20,9 +21,8 @@ from solver.greedy.node_score import FIRST, FREE, NEVER, RANK, NodeRatings, Rati
 from solver.greedy.placement_state import Tracker, trackers
 from solver.greedy.units import Saved
 from solver.problem.costs.cost_model import CostTracker
-from solver.problem.devices.inventory import Mask
 from solver.problem.devices.layout import State
-from solver.problem.node_arrays import PODS, Amounts
+from solver.problem.node_arrays import PODS
 from solver.problem.problem import Part, PodClass, Problem, Tier
 from solver.solution import Choice, SharedChoice, Solution
 

@@ -12,13 +12,13 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from solver.arrays import Mask
 from solver.domain import Reason
-from solver.problem.devices.inventory import Mask
 from solver.problem.inter_pod import exclusions
 from solver.problem.inter_pod.affinity_rules import AffinityRule, AntiAffinityRule, SpreadRule
 from solver.problem.inter_pod.rules import InterPodRules
-from solver.problem.limits import NO_DOMAIN, Domains, Limit
 from solver.problem.problem import PodClass, Problem
+from solver.rules.limits import NO_DOMAIN, Domains, Limit
 from solver.solution import Solution
 
 

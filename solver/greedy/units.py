@@ -13,12 +13,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from solver.arrays import Amounts, Mask
 from solver.greedy.placement_state import Tracker
 from solver.problem.costs.cost_model import CostTracker
-from solver.problem.devices.inventory import Mask
 from solver.problem.devices.layout import State
 from solver.problem.gang_rules import GangRule, Row, TopologyLevel
-from solver.problem.node_arrays import Amounts, pods_that_fit
+from solver.problem.node_arrays import pods_that_fit
 from solver.problem.problem import PodClass, Problem
 from solver.solution import SharedChoice
 

@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from solver.arrays import Amounts
 from solver.domain import SearchStage
 from solver.model import devices, gangs, inter_pod, objective, pods, rounding_cuts, victims
 from solver.model.cells import Cell, Cells, single
@@ -12,7 +13,7 @@ from solver.model.form import IntegerForm
 from solver.model.variables import CellCapacity, DemandPool, Owner, PartAt, Variables
 from solver.model.victims import PotentialVictims
 from solver.problem.devices.layout import NodeGroup, type_at
-from solver.problem.node_arrays import Amounts, pods_that_fit
+from solver.problem.node_arrays import pods_that_fit
 from solver.problem.problem import Part, PodClass, Problem, SharedClaim
 from solver.problem.requests.component import Line, Option
 

@@ -14,9 +14,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from solver.arrays import Amounts
 from solver.problem.devices import fragmentation
 from solver.problem.devices.layout import NodeGroup, State
-from solver.problem.node_arrays import PODS, Amounts, numbered
+from solver.problem.node_arrays import PODS, numbered
 from solver.problem.problem import Problem
 
 

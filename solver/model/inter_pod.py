@@ -14,7 +14,7 @@ from solver.model.variables import Variables
 from solver.problem.inter_pod import affinity_rules
 from solver.problem.inter_pod.affinity_rules import AffinityRule, AntiAffinityRule, SpreadRule
 from solver.problem.inter_pod.inter_pod_context import Topology
-from solver.problem.limits import NO_DOMAIN
+from solver.rules.limits import NO_DOMAIN
 
 
 @dataclass(slots=True, eq=False)

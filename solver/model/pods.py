@@ -14,9 +14,9 @@ from solver.model import victims
 from solver.model.cells import Cell
 from solver.model.form import Expression
 from solver.model.variables import PartAt, Variables
-from solver.problem.limits import NO_DOMAIN, Limit
 from solver.problem.node_arrays import PODS, exact_sum
 from solver.problem.requests.component import Option
+from solver.rules.limits import NO_DOMAIN, Limit
 
 
 def serve_every_copy(variables: Variables) -> None:

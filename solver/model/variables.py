@@ -15,9 +15,9 @@ from solver.model.cells import Cell, Cells
 from solver.model.form import Expression, IntegerForm
 from solver.problem.devices.layout import DeviceType, State, Takes, whole
 from solver.problem.devices.node_ledger import NodeLedger
-from solver.problem.limits import NO_DOMAIN, Domains
 from solver.problem.problem import Part, Problem
 from solver.problem.requests.component import Line, Option
+from solver.rules.limits import NO_DOMAIN, Domains
 
 
 @dataclass(slots=True, eq=False)

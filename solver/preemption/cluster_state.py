@@ -14,12 +14,13 @@ from typing import TypeVar
 import numpy as np
 from msgspec.structs import replace
 
+from solver.arrays import MOST, Amounts
 from solver.domain import Batch, Claim, ClaimId, GangId, Pod, PodId, PoolId, Snapshot
 from solver.feasibility.selector_index import matched_labels
 from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.ledger import DeviceLedger, allocations
 from solver.problem.inter_pod.inter_pod_context import RunningPods
-from solver.problem.node_arrays import MOST, PODS, Amounts, Room
+from solver.problem.node_arrays import PODS, Room
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")

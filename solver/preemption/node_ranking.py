@@ -11,11 +11,12 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from solver.arrays import Amounts, Mask
 from solver.domain import Pod
 from solver.greedy import Greedy
 from solver.preemption.victims import VictimUnit
-from solver.problem.devices.inventory import Inventory, Mask
-from solver.problem.node_arrays import PODS, Amounts, Room
+from solver.problem.devices.inventory import Inventory
+from solver.problem.node_arrays import PODS, Room
 from solver.problem.problem import PodClass, Problem
 
 MOST_NODES: Final = 64

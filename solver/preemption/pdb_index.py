@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from solver.domain import Pod, PodDisruptionBudget, Snapshot
-from solver.problem.label_index import LabelIndex, positions_of
+from solver.rules.node_fit.label_index import LabelIndex, positions_of
 
 MOST_REQUIREMENTS: Final = 5_000
 """Requirements and values of all budgets of a namespace; with more of them none of its pods may be evicted."""

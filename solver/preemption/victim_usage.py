@@ -3,11 +3,11 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
+from solver.arrays import MOST
 from solver.domain import Claim, CounterId, DeviceId, DeviceResult, Snapshot
 from solver.model.victims import PotentialVictims, VictimClaim, VictimPod
 from solver.preemption.victims import VictimUnit
 from solver.problem.devices.layout import GLOBAL
-from solver.problem.node_arrays import MOST
 from solver.problem.problem import Problem
 
 _Remembered = dict[DeviceId, tuple[tuple[CounterId, int], ...]]

@@ -23,10 +23,10 @@ from solver.domain import (
 )
 from solver.extract import Extracted, extract
 from solver.model.objective import best_of
-from solver.problem.label_index import LabelIndex
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import SolverCache
+from solver.rules.node_fit.label_index import LabelIndex
 from solver.search import stages
 from solver.solution import Solution
 

@@ -7,11 +7,12 @@ Start with `prepare`, which builds it in named steps, and `problem`, which is th
 - `batch_selectors`, `charging`: pods that cost more than the allowance; `skipped_pods`: their reasons;
 - `batch_requests`: what the batch requests, and the pods that nothing can place; `requests`: demands and options;
 - `nominations`: nominated pods that count, and pods that wait for them;
-- `node_matching` (with `label_index`, `node_arrays`): filters of single pods on all nodes;
+- `node_arrays`: what nodes have left;
 - `pod_classes`: the equivalence classes of pods;
-- rules between pods: `limits` (amounts per domain), `gangs` (with `gang_rules`, `gang_domains`), `inter_pod`,
-`volumes`, `reservations`;
+- rules between pods: `gangs` (with `gang_rules`, `gang_domains`), `inter_pod`, `reservations`; rules about nodes
+  have folders in `solver.rules`;
 - `costs`: preferences and scores.
 
-`solver_cache` keeps results between solves, bounded by `bounded_cache`. Pure data for greedy, model and extraction.
+`solver_cache` keeps results between solves, bounded by `solver.bounded_cache`. Pure data for greedy, model and
+extraction.
 """

@@ -30,7 +30,6 @@ from solver.domain import (
 )
 from solver.domain.disjoint_sets import DisjointSets
 from solver.feasibility import claims as claim_rules
-from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem import gangs, nominations, skipped_pods
 from solver.problem.costs import preferences
@@ -38,7 +37,6 @@ from solver.problem.devices.device_types import ComparedAttribute
 from solver.problem.devices.inventory import Inventory
 from solver.problem.gang_domains import DomainSplits
 from solver.problem.inter_pod.rules import InterPodRuleBuilder
-from solver.problem.limits import Limit, one_domain
 from solver.problem.problem import Part, PodClass, Problem, Source
 from solver.problem.requests import component, demand, node_allocatable
 from solver.problem.requests.component import ClaimComponent, Component
@@ -46,7 +44,9 @@ from solver.problem.requests.demand import DemandKey
 from solver.problem.requests.extended_resources import ExtendedResourceModes
 from solver.problem.requests.spared_devices import DeviceNeed
 from solver.problem.solver_cache import SolverCache
-from solver.problem.volumes.volume_index import VolumeIndex
+from solver.rules.limits import Limit, one_domain
+from solver.rules.taints.values import first_untolerated_taint
+from solver.rules.volumes.nodes import VolumeIndex
 
 
 def _joined(pod: Pod, claims: Mapping[ClaimId, Claim]) -> tuple[ClaimId, ...]:
@@ -220,7 +220,7 @@ class BatchRequests:
             if claim.allocation is None or claim.is_reserved_for(pod.uid, pod.pod_group_uid):
                 continue
             for result in claim.allocation.results:
-                taint = node_fit.first_untolerated_taint(inventory.taints_of(result.device), result.tolerations)
+                taint = first_untolerated_taint(inventory.taints_of(result.device), result.tolerations)
                 if taint is not None:
                     device = f"device {result.device}" if self.policy.tells_inventory else "a device"
                     message = f"claim {claim.id.name} holds {device}, which has taint {taint.key} now"

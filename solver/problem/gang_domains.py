@@ -17,9 +17,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from solver.arrays import Mask
 from solver.domain import Gang, GangId
 from solver.feasibility.device_attributes import AttributeName, Items, lookup
-from solver.problem.devices.inventory import DeviceRecord, Inventory, Mask
+from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.requests.component import Ask, Component
 from solver.problem.requests.demand import Answers, DemandKey, Verdict
 

@@ -9,10 +9,9 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from solver.arrays import Amounts, Mask
 from solver.domain import Gang
-from solver.problem import node_arrays
-from solver.problem.devices.inventory import Mask
-from solver.problem.limits import NO_DOMAIN, Domains
+from solver.rules.limits import NO_DOMAIN, Domains
 
 Row = tuple[int, ...]
 """A domain per level, in the order of the levels."""
@@ -132,9 +131,7 @@ class GangRule:
                 found = inside if found is None else found & inside
         return found
 
-    def sums(
-        self, pod_class: int, levels: Sequence[TopologyLevel], amounts: node_arrays.Amounts
-    ) -> dict[Row, int] | None:
+    def sums(self, pod_class: int, levels: Sequence[TopologyLevel], amounts: Amounts) -> dict[Row, int] | None:
         """Sum up amounts per node over the domains of levels; None where one of these does not bind a class."""
         if not levels or any(pod_class not in level.domain_of for level in levels):
             return None

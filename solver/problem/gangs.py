@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from solver.arrays import Mask
 from solver.domain import Batch, Claim, ClaimId, Gang, GangId, GangLevel, Pod, Reason, ReasonCode, Snapshot
 from solver.feasibility.device_attributes import AttributeName
-from solver.problem import node_arrays
-from solver.problem.devices.inventory import Inventory, Mask
+from solver.problem.devices.inventory import Inventory
 from solver.problem.gang_domains import DeviceDomains, value_of
 from solver.problem.gang_rules import GangRule, TopologyLevel
-from solver.problem.limits import NO_DOMAIN, Domains
 from solver.problem.requests.component import Component
 from solver.problem.requests.demand import Answers, DemandKey
+from solver.rules.limits import NO_DOMAIN, Domains
+from solver.rules.verdicts import ExcludedNodes, NodeVerdicts
 
 
 def running(snapshot: Snapshot) -> dict[GangId, list[Pod]]:
@@ -213,8 +214,8 @@ def _number(numbers: dict[str, int], value: str | None) -> int:
 
 
 def narrowed(
-    rule: GangRule, verdicts: Mapping[int, node_arrays.NodeVerdicts], families: Mapping[int, int]
-) -> dict[int, node_arrays.NodeVerdicts]:
+    rule: GangRule, verdicts: Mapping[int, NodeVerdicts], families: Mapping[int, int]
+) -> dict[int, NodeVerdicts]:
     """
     Take away nodes in no domain of a required level, or outside the domain of running members.
 
@@ -233,15 +234,15 @@ def narrowed(
     return found
 
 
-def _narrowed(rule: GangRule, pod_class: int, verdicts: node_arrays.NodeVerdicts) -> node_arrays.NodeVerdicts:
+def _narrowed(rule: GangRule, pod_class: int, verdicts: NodeVerdicts) -> NodeVerdicts:
     for level in rule.required:
         domains = level.domain_of.get(pod_class)
         if domains is None:
             continue
-        outside = [node_arrays.ExcludedNodes(verdicts.allowed & (domains == NO_DOMAIN), _no_domain(rule, level))]
+        outside = [ExcludedNodes(verdicts.allowed & (domains == NO_DOMAIN), _no_domain(rule, level))]
         if level.held:
             wrong = ~np.isin(domains, list(level.held)) & (domains != NO_DOMAIN)
-            outside.append(node_arrays.ExcludedNodes(verdicts.allowed & wrong, _not_held(rule, level)))
+            outside.append(ExcludedNodes(verdicts.allowed & wrong, _not_held(rule, level)))
         verdicts = verdicts.without(outside)
     return verdicts
 

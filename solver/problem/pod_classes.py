@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solver.arrays import MOST
 from solver.domain import Batch, ClaimId, ExtendedResourceClaim, Pod, Reason
-from solver.feasibility import extended_resources, node_fit
-from solver.problem import node_arrays
+from solver.feasibility import extended_resources
 from solver.problem.batch_requests import BatchRequests
 from solver.problem.costs.preferences import CostKey
 from solver.problem.devices.inventory import Inventory
@@ -21,7 +21,9 @@ from solver.problem.inter_pod.pod_keys import InterPodKey
 from solver.problem.problem import Part, PodClass, Requests, Source
 from solver.problem.requests.extended_resources import ExtendedResourceMode
 from solver.problem.solver_cache import SolverCache
-from solver.problem.volumes.volume_topology import VolumeKey
+from solver.rules.node_fit import values as node_fit
+from solver.rules.verdicts import NodeVerdicts
+from solver.rules.volumes.topology import VolumeKey
 
 
 class _Way(NamedTuple):
@@ -139,7 +141,7 @@ class _Equivalence:
     inventory: Inventory
     cache: SolverCache
     numbers: dict[PodClassKey, int] = field(default_factory=dict)
-    verdicts: list[node_arrays.NodeVerdicts] = field(default_factory=list)
+    verdicts: list[NodeVerdicts] = field(default_factory=list)
 
     def describe(self, position: int, pod: Pod) -> _Described:
         """Describe a pod; everything that costs time is done here, so that time may end after any pod."""
@@ -202,7 +204,7 @@ def classes(requests: BatchRequests, batch: Batch, inventory: Inventory, cache: 
 
 
 def _family(
-    first: int, members: Sequence[_Described], verdicts: node_arrays.NodeVerdicts, *, is_overdue: bool
+    first: int, members: Sequence[_Described], verdicts: NodeVerdicts, *, is_overdue: bool
 ) -> Iterator[PodClass]:
     """Make the classes of equal pods, one for each way; `first` is the index of the first."""
     example, positions = members[0], tuple(each.position for each in members)
@@ -213,7 +215,7 @@ def _family(
             index=first + number,
             priority=example.pod.priority,
             # What devices serve is not asked of the node.
-            requests=tuple((name, min(amount, node_arrays.MOST + 1)) for name, amount in asked if name not in served),
+            requests=tuple((name, min(amount, MOST + 1)) for name, amount in asked if name not in served),
             verdicts=verdicts if way.mode.nodes is None else verdicts.within(way.mode.nodes),
             parts=way.parts,
             shared=example.shared,

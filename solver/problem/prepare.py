@@ -19,14 +19,14 @@ from solver.problem.batch_selectors import ClaimContext
 from solver.problem.costs import preferences
 from solver.problem.devices.inventory import Inventory
 from solver.problem.inter_pod.rules import InterPodRuleBuilder, InterPodRules
-from solver.problem.node_arrays import NodeVerdicts
 from solver.problem.problem import Available, DeviceRequests, OptionCache, Problem, SharedClaim
 from solver.problem.requests import enumeration, widened_requests
 from solver.problem.requests.extended_resources import ExtendedResourceModes
 from solver.problem.requests.spared_devices import SpareDevices
 from solver.problem.solver_cache import SolverCache
-from solver.problem.volumes import attach_limits
-from solver.problem.volumes.attach_limits import VolumeDemand
+from solver.rules.verdicts import NodeVerdicts
+from solver.rules.volumes import batch as volume_limits
+from solver.rules.volumes.batch import VolumeDemand
 
 _WALL_SHARE: Final = 0.7
 """Until this share of the wall time pods are described."""
@@ -191,7 +191,7 @@ def _with_volume_limits(problem: Problem) -> Problem:
         for each in problem.classes
         if each.volumes is not None and each.verdicts.allowed.any()
     ]
-    return problem.with_limits(attach_limits.limits(problem.volume_index, asking))
+    return problem.with_limits(volume_limits.limits(problem.volume_index, asking))
 
 
 def _with_inter_pod_rules(problem: Problem, interpod: InterPodRuleBuilder) -> Problem:
@@ -239,7 +239,7 @@ def _with_gang_rules(problem: Problem) -> Problem:
 def _with_shared_volumes(problem: Problem) -> Problem:
     """Keep pods together that share a volume which is still to be chosen."""
     sharers = [
-        attach_limits.VolumeSharer(
+        volume_limits.VolumeSharer(
             each.index, each.family, each.size, problem.pod(each.members[0]).gang, each.volumes.shared
         )
         for each in problem.classes
@@ -247,8 +247,8 @@ def _with_shared_volumes(problem: Problem) -> Problem:
     ]
     if problem.volume_index is None or not sharers:
         return problem
-    tied = attach_limits.with_shared_claims(problem.rules.gangs, sharers, problem.volume_index)
+    tied = volume_limits.with_shared_claims(problem.rules.gangs, sharers, problem.volume_index)
     inter_pod = problem.rules.inter_pod
-    if pairs := attach_limits.exclusive_users(tied, sharers, problem.node_count):
+    if pairs := volume_limits.exclusive_users(tied, sharers, problem.node_count):
         inter_pod = InterPodRules.of((*inter_pod.anti_affinity, *pairs), inter_pod.affinity, inter_pod.spread)
     return replace(problem, rules=replace(problem.rules, gangs=tied, inter_pod=inter_pod))

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from solver.arrays import Amounts, Mask
 from solver.domain import (
     Batch,
     Claim,
@@ -19,21 +20,22 @@ from solver.domain import (
     Snapshot,
 )
 from solver.problem.costs.cost_model import NO_COST_MODELS, CostModels
-from solver.problem.devices.inventory import Inventory, Mask
+from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.layout import GLOBAL, DeviceLayout, NodeGroup, State
 from solver.problem.devices.ledger import DeviceLedger
 from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.devices.states import DeviceStates
 from solver.problem.gang_rules import GangRule
 from solver.problem.inter_pod.rules import InterPodRules
-from solver.problem.limits import Limit
-from solver.problem.node_arrays import Amounts, NodeVerdicts, Room, numbered
+from solver.problem.node_arrays import Room, numbered
 from solver.problem.requests.component import Component, Option
 from solver.problem.requests.demand import Answers, DemandKey
 from solver.problem.requests.options import PayUnits, options, unpaid
 from solver.problem.requests.remaining_options import are_complete, remaining_options
-from solver.problem.volumes.volume_index import VolumeIndex
-from solver.problem.volumes.volume_topology import VolumeKey
+from solver.rules.limits import Limit
+from solver.rules.verdicts import NodeVerdicts
+from solver.rules.volumes.nodes import VolumeIndex
+from solver.rules.volumes.topology import VolumeKey
 
 Requests = tuple[tuple[str, int], ...]
 """Resource requests of a pod: resource name and amount, in the units of `Pod.requests`."""

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+from solver.arrays import Amounts
+from solver.bounded_cache import MIB, BoundedCache
 from solver.domain import Allowance, DeviceTaintRule, Node, OwnedDevices, Pod, ResourceSlice, Snapshot
-from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem import gang_domains, node_arrays
-from solver.problem.bounded_cache import MIB, BoundedCache
 from solver.problem.devices import (
     device_properties,
     device_types,
@@ -35,12 +35,14 @@ from solver.problem.devices.ledger import ClaimTracker
 from solver.problem.devices.slice_cache import SelectorResults, Selectors, SliceCache
 from solver.problem.devices.states import DeviceStates, StateCounter
 from solver.problem.inter_pod.inter_pod_context import InterPodCache, RunningPods, Topologies
-from solver.problem.node_matching import NodeMatcher
 from solver.problem.requests import demand, evaluation
 from solver.problem.requests.component import Ways
 from solver.problem.requests.demand import Answers, DemandKey
 from solver.problem.requests.evaluation import Requester, Unfinished
 from solver.problem.requests.spared_devices import SpareDevices
+from solver.rules.node_fit import values as node_fit
+from solver.rules.node_fit.nodes import NodeMatcher
+from solver.rules.verdicts import NodeVerdicts
 
 _MOST_LAYOUTS: Final = 8
 _ANSWERS_BYTES: Final = 64 * MIB
@@ -80,7 +82,7 @@ class SolverCache:
     _columns: BoundedCache[AttributeName, Column] = field(
         default_factory=partial(BoundedCache, _ATTRIBUTES_BYTES, patient=True)
     )
-    _verdicts: BoundedCache[node_fit.NodeDemand, node_arrays.NodeVerdicts] = field(
+    _verdicts: BoundedCache[node_fit.NodeDemand, NodeVerdicts] = field(
         default_factory=partial(BoundedCache, _NODES_BYTES)
     )
     _node_matcher: NodeMatcher | None = None
@@ -91,7 +93,7 @@ class SolverCache:
     _inter_pod_cache: InterPodCache | None = None
     _slice_cache: SliceCache = field(default_factory=SliceCache)
     _nodes: tuple[Node, ...] = ()
-    _per_node: BoundedCache[Hashable, node_arrays.Amounts] = field(default_factory=partial(BoundedCache, _NODES_BYTES))
+    _per_node: BoundedCache[Hashable, Amounts] = field(default_factory=partial(BoundedCache, _NODES_BYTES))
     _ways: BoundedCache[Hashable, Ways] = field(default_factory=partial(BoundedCache, _WAYS_BYTES, patient=True))
     costs: BoundedCache[Hashable, int] = field(default_factory=partial(BoundedCache, _COSTS_BYTES))
     """Cost units that were not enough, by claim spec; valid while the devices are the same."""
@@ -355,9 +357,7 @@ class SolverCache:
             self._room = node_arrays.RoomCounter.of(inventory.nodes, inventory.node_index)
         return self._room.count(pods)
 
-    def per_node(
-        self, inventory: Inventory, key: Hashable, compute: Callable[[], node_arrays.Amounts]
-    ) -> node_arrays.Amounts:
+    def per_node(self, inventory: Inventory, key: Hashable, compute: Callable[[], Amounts]) -> Amounts:
         """Return an amount per node that follows from the nodes alone; computed once while nodes do not change."""
         if self._nodes is not inventory.nodes:
             self._per_node.clear()
@@ -384,7 +384,7 @@ class SolverCache:
         self._node_matcher = self._node_matcher or NodeMatcher(inventory.nodes, inventory.labels)
         return self._node_matcher
 
-    def node_verdicts(self, inventory: Inventory, wanted: node_fit.NodeDemand) -> node_arrays.NodeVerdicts:
+    def node_verdicts(self, inventory: Inventory, wanted: node_fit.NodeDemand) -> NodeVerdicts:
         """Return the nodes that a pod may use, whatever runs there."""
         found = self._verdicts.get(wanted)
         if found is None:

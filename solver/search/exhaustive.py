@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from solver.arrays import Amounts
 from solver.domain import Budget, SearchStage
 from solver.greedy.device_fit import Attempt, Counts, Singly
 from solver.model import objective
@@ -21,7 +22,6 @@ from solver.model.objective import evaluate, objective_levels
 from solver.problem.devices import fragmentation
 from solver.problem.devices.layout import type_at
 from solver.problem.devices.node_ledger import NodeLedger
-from solver.problem.node_arrays import Amounts
 from solver.problem.problem import PodClass, Problem
 from solver.problem.requests.component import Component, Line, Option
 from solver.search.bound import ContradictionError

@@ -17,13 +17,13 @@ from itertools import chain
 
 import numpy as np
 
+from solver.arrays import Amounts
 from solver.domain import Budget, SearchStage
 from solver.engines.cpsat import Effort
 from solver.model import build, objective
 from solver.model.objective import Values, evaluate
 from solver.problem.devices.layout import State
 from solver.problem.gang_rules import GangRule, Row
-from solver.problem.node_arrays import Amounts
 from solver.problem.problem import Problem
 from solver.search import bound, restricted_problem
 from solver.search.bound import BoundedSolution, Bounds

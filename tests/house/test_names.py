@@ -9,6 +9,7 @@ from tests.support import house
 PACKAGES = ("scheduler", "solver")
 MOST_MODULES = 20
 SHARED = {
+    "batch": "what pods of a batch take from each other by a rule",
     "claims": "ResourceClaims: decoded, resolved, verified, written",
     "devices": "devices: in slices, in the model, under the verifier",
     "errors": "what can go wrong in a package",
@@ -17,15 +18,17 @@ SHARED = {
     "gangs": "pods that are placed together or not at all",
     "inter_pod": "host ports, pod affinity and anti-affinity, topology spread",
     "node_allocatable": "devices that take of their node's own resources (KEP-5517)",
-    "node_fit": "what keeps a pod from a node: cordons, taints, selectors, affinity, room",
+    "nodes": "nodes: decoded; the nodes that a rule closes",
     "nominations": "pods that have a node nominated (status.nominatedNodeName)",
     "pods": "pods: decoded, in the model",
     "pools": "pools of ResourceSlices",
     "preemption": "victims for pods of higher priority",
+    "queueing": "what the scheduling queue asks of a rule",
     "reservations": "nodes that are reserved for pods which starve",
     "run": "`dovetail run`: the command, and what it starts",
     "storage": "volumes and what is known of storage",
     "usage": "what is taken of devices",
+    "values": "what a rule says of single values",
     "victims": "pods that may be evicted",
     "volumes": "volumes of pods",
 }

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from solver.arrays import MOST
 from solver.domain import (
     Batch,
     Claim,
@@ -27,7 +28,7 @@ from solver.domain import (
 from solver.fleet.request_counts import DeviceSupplies
 from solver.problem.inter_pod.inter_pod_context import RunningPods
 from solver.problem.inter_pod.pod_keys import PodSelector, PodSelectorIndex
-from solver.problem.node_arrays import MOST, PODS
+from solver.problem.node_arrays import PODS
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import SolverCache

@@ -4,8 +4,7 @@ import pytest
 
 from solver import solve, solve_greedily
 from solver.domain import EVERY_PORT, Batch, Namespace, Pod, Policy, ReasonCode, Snapshot
-from solver.problem.inter_pod import inter_pod_context
-from solver.problem.inter_pod.exclusions import PORTS
+from solver.rules.ports import batch as ports_batch
 from solver.verify import check
 from tests.support import builders as b
 from tests.support.neighbour_builders import HOST, neighbour, port, requirement, selector, spread, term, zoned
@@ -72,14 +71,14 @@ def test_beside_a_pod_whose_ports_cannot_be_known_no_port_is_had() -> None:
 def test_ports_that_the_same_pods_take_are_looked_at_once() -> None:
     many = tuple(port(number) for number in range(1, 201))
     asked = [(0, many), (1, many), (2, (port(300),)), (3, (port(1, protocol="UDP"),))]
-    found = list(inter_pod_context.host_port_limits(asked, dict.fromkeys(range(4), 1), 2, PORTS))
+    found = list(ports_batch.limits(asked, dict.fromkeys(range(4), 1), 2))
 
     assert [each.takes for each in found] == [{0: 1, 1: 1}]
     assert found[0].left == (1, 1)
 
 
 def test_two_pods_of_one_class_keep_apart_by_their_ports() -> None:
-    found = list(inter_pod_context.host_port_limits([(0, (port(1), port(2)))], {0: 2}, 2, PORTS))
+    found = list(ports_batch.limits([(0, (port(1), port(2)))], {0: 2}, 2))
 
     assert [each.takes for each in found] == [{0: 1}]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from solver.greedy.placement_state import LimitTracker
-from solver.problem.limits import Limit, per_node
+from solver.rules.limits import Limit, per_node
 from tests.support import builders as b
 from tests.support import solver_problems as s
 from tests.support.calls import counted

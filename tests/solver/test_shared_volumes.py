@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from solver import solve, solve_greedily
 from solver.domain import Batch, CSINode, Gang, Plan, Pod, Policy, Snapshot
-from solver.problem.volumes import attach_limits
-from solver.problem.volumes.volume_index import VolumeIndex
+from solver.rules.volumes import batch as volume_limits
+from solver.rules.volumes.nodes import VolumeIndex
 from solver.verify import check
 from tests.support.builders import batch, gang, member, node, pod, snapshot
 from tests.support.solver_problems import PATIENT, inventory
@@ -209,6 +209,6 @@ def test_nodes_that_stand_alone_are_named_without_a_search_for_each() -> None:
     store = VolumeIndex.of(stand, both, inventory(stand.nodes))
     assert store is not None
     known = store.supply.node_index = Looked(store.supply.node_index)
-    (rule,) = attach_limits.with_shared_claims((), (attach_limits.VolumeSharer(0, 0, 2, None, (MADE.id,)),), store)
+    (rule,) = volume_limits.with_shared_claims((), (volume_limits.VolumeSharer(0, 0, 2, None, (MADE.id,)),), store)
     assert sorted(rule.levels[0].names) == sorted(f"one made for node n{i}" for i in range(40))
     assert known.count == len(known)

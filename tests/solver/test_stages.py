@@ -374,7 +374,7 @@ def test_what_matching_one_pod_raises_is_its_own_problem(monkeypatch: pytest.Mon
     "place",
     [
         "solver.feasibility.claims.objections",
-        "solver.feasibility.node_fit.demand_of",
+        "solver.rules.node_fit.values.demand_of",
         "solver.problem.pod_classes._ways",
         "solver.problem.inter_pod.rules._number",
         "solver.problem.batch_requests._joined",

@@ -22,7 +22,7 @@ from solver.domain import (
     VolumeAttachment,
     VolumeClaimId,
 )
-from solver.problem.volumes import attachments
+from solver.rules.volumes import attachments
 from solver.verify import check
 from solver.verify import volumes as verified
 from tests.support.builders import batch, node, pod, snapshot

@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from solver.arrays import Amounts
 from solver.domain import Snapshot
 from solver.problem.devices.inventory import Inventory
 from solver.problem.inter_pod.inter_pod_context import InterPodCache
 from solver.problem.inter_pod.pod_keys import PodSelector, PodSelectorIndex
-from solver.problem.limits import NO_DOMAIN, Domains
-from solver.problem.node_arrays import Amounts
+from solver.rules.limits import NO_DOMAIN, Domains
 
 SHARE: Final = 100
 """What the worst place costs for a weight of one, as kube-scheduler's scores go from 0 to 100."""

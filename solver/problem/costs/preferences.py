@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from solver.arrays import Amounts, Mask
 from solver.domain import (
     SUSPECT_TAINT,
     Batch,
@@ -27,7 +28,6 @@ from solver.domain import (
     TopologySpreadConstraint,
     Weights,
 )
-from solver.feasibility import node_fit as rules
 from solver.problem.costs import cost_model, domain_allocation, scores
 from solver.problem.costs.cost_model import (
     NO_COSTS,
@@ -38,14 +38,15 @@ from solver.problem.costs.cost_model import (
     CostModels,
     SpreadCost,
 )
+from solver.problem.costs.images import image_name
 from solver.problem.devices import fragmentation
-from solver.problem.devices.inventory import Inventory, Mask
+from solver.problem.devices.inventory import Inventory
 from solver.problem.inter_pod.inter_pod_context import InterPodCache
 from solver.problem.inter_pod.pod_keys import spread_selector, term_selector
-from solver.problem.limits import NO_DOMAIN
-from solver.problem.node_arrays import Amounts
 from solver.problem.problem import SCORES, PodClass, Problem
 from solver.problem.solver_cache import SolverCache
+from solver.rules.limits import NO_DOMAIN
+from solver.rules.taints.values import prefer_no_schedule_taints, untolerated_count
 
 _HARD_AFFINITY = 1
 """Weight of a running pod's required affinity to a new pod (hardPodAffinityWeight, kube-scheduler's default)."""
@@ -84,7 +85,7 @@ class PreferenceCosts:
         self._cache = cache
         self._pulling: dict[int, dict[tuple[PodAffinityTerm, int], list[str]]] = {}
         self._is_discouraged = any(
-            rules.prefer_no_schedule_taints(node) for node in context.memory.node_matcher.examples
+            prefer_no_schedule_taints(node) for node in context.memory.node_matcher.tainted.examples
         )
 
     def model(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> CostModel:
@@ -143,7 +144,7 @@ class PreferenceCosts:
         if not self._is_discouraged or not self._weights.taint_toleration:
             return None
         key = ("PreferNoSchedule", pod.tolerations)
-        counts = self._per_node(key, lambda i: rules.untolerated_count(self._inventory.nodes[i], pod.tolerations))
+        counts = self._per_node(key, lambda i: untolerated_count(self._inventory.nodes[i], pod.tolerations))
         most = int(counts[allowed].max(initial=0))
         return self._weights.taint_toleration * SHARE * counts // most if most else None
 
@@ -276,9 +277,7 @@ class CostKeys:
             keys.labels = selecting_labels(batch.pods, context.running.pulling)
         if SCORES in policy.levels and policy.weights.image_locality:
             wanted = {text for pod in batch.pods if not pod.claims for text in pod.images}
-            keys.images = (
-                context.node_matcher.images & {rules.image_name(text) for text in wanted} if wanted else frozenset()
-            )
+            keys.images = context.node_matcher.images & {image_name(text) for text in wanted} if wanted else frozenset()
         return keys
 
     def of_pod(self, pod: Pod) -> CostKey:
@@ -292,7 +291,7 @@ class CostKeys:
 
     def _scored(self, pod: Pod) -> tuple[object, ...]:
         replicas = scores.replicas_of(pod) if self.policy.weights.topology_spread else ""
-        images = tuple(sorted(name for name in map(rules.image_name, pod.images) if name in self.images))
+        images = tuple(sorted(name for name in map(image_name, pod.images) if name in self.images))
         return (replicas, images) if replicas or images else ()
 
 

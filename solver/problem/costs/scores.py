@@ -13,14 +13,15 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from solver.arrays import Amounts
 from solver.domain import HOSTNAME, Pod, Weights
-from solver.feasibility import node_fit as rules
 from solver.problem.costs import cost_model
 from solver.problem.costs.cost_model import SHARE, CostContext, CostModel, SpreadCost
-from solver.problem.limits import NO_DOMAIN, per_node
-from solver.problem.node_arrays import Amounts, Room, allocatable
+from solver.problem.costs.images import image_name, image_score
+from solver.problem.node_arrays import Room, allocatable
 from solver.problem.problem import PodClass
 from solver.problem.solver_cache import SolverCache
+from solver.rules.limits import NO_DOMAIN, per_node
 
 FINE: Final = 100
 """Costs are in hundredths here, so that a small pod on a large node makes a difference."""
@@ -69,7 +70,7 @@ class ScoreCosts:
         """Fewer bytes to pull are better."""
         if not self._weights.image_locality or not pod.images:
             return 0
-        names = tuple(sorted(map(rules.image_name, pod.images)))
+        names = tuple(sorted(map(image_name, pod.images)))
         return self._cache.per_node(
             self._context.inventory, ("images", names, self._weights.image_locality), lambda: self._image_costs(names)
         )
@@ -77,9 +78,7 @@ class ScoreCosts:
     def _image_costs(self, names: tuple[str, ...]) -> Amounts:
         sizes = [dict(node.images) for node in self._context.inventory.nodes]
         spread = {name: sum(name in each for each in sizes) / self._count for name in names}
-        scores = [
-            rules.image_score((int(each.get(name, 0) * spread[name]) for name in names), len(names)) for each in sizes
-        ]
+        scores = [image_score((int(each.get(name, 0) * spread[name]) for name in names), len(names)) for each in sizes]
         return self._weights.image_locality * FINE * (SHARE - np.array(scores, dtype=np.int64))
 
     def _used(self, resource: str) -> tuple[_Shares, _Shares]:

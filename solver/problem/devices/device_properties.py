@@ -19,9 +19,10 @@ from itertools import product
 from operator import itemgetter
 from typing import Final, NamedTuple
 
+from solver.bounded_cache import MIB, BoundedCache
 from solver.domain import AttributeKind, Capacity, Device, DeviceId, DeviceTaintRule, Node, OwnedDevices, Taint
-from solver.feasibility import capacity, node_fit
-from solver.problem.bounded_cache import MIB, BoundedCache
+from solver.feasibility import capacity
+from solver.rules.node_fit import values as node_fit
 
 _SETS_BYTES: Final = 16 * MIB
 _NODE_BYTES: Final = 64

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from solver.arrays import Mask
+from solver.bounded_cache import MIB, BoundedCache
 from solver.domain import (
     OPTIONAL_NODE_OPERATIONS,
     SUSPECT_TAINT,
@@ -25,7 +27,6 @@ from solver.domain import (
 )
 from solver.feasibility import pools
 from solver.feasibility.pools import Pool
-from solver.problem.bounded_cache import MIB, BoundedCache
 from solver.problem.devices.device_properties import (
     DevicePairs,
     NodeSizes,
@@ -34,9 +35,8 @@ from solver.problem.devices.device_properties import (
     TaintRules,
 )
 from solver.problem.devices.slice_cache import Drawn
-from solver.problem.label_index import LabelIndex, positions_of
+from solver.rules.node_fit.label_index import LabelIndex, positions_of
 
-Mask = npt.NDArray[np.bool_]
 DemandHint = tuple[tuple[str, ...], tuple[str, ...]]
 """The selectors of a class and of a request."""
 SearchKey = tuple[bool, PoolId]

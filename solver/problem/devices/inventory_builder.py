@@ -21,7 +21,7 @@ from solver.problem.devices.device_properties import (
 )
 from solver.problem.devices.inventory import DeviceRecord, Inventory, SearchKey, SelectedNodes, Span
 from solver.problem.devices.slice_cache import Drawn, SliceCache
-from solver.problem.label_index import LabelIndex
+from solver.rules.node_fit.label_index import LabelIndex
 
 SPACE: Final = 100_003
 """

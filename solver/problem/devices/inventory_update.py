@@ -19,11 +19,11 @@ from itertools import accumulate
 from operator import attrgetter
 from typing import Final, NamedTuple, TypeVar
 
+from solver.bounded_cache import BoundedCache
 from solver.domain import DeviceId, DeviceTaintRule, PoolId, ResourceSlice
 from solver.domain.changed_objects import changed_objects
 from solver.feasibility import pools
 from solver.feasibility.pools import Pool
-from solver.problem.bounded_cache import BoundedCache
 from solver.problem.devices import inventory_builder as building
 from solver.problem.devices.device_properties import TaintRules
 from solver.problem.devices.inventory import DeviceRecord, Inventory, Span

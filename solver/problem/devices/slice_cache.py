@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
+from solver.bounded_cache import MIB, bytes_of
 from solver.domain import CounterId, ResourceSlice
 from solver.feasibility.selectors import SelectorFailure, Source
-from solver.problem.bounded_cache import MIB, bytes_of
 
 Drawn = tuple[tuple[CounterId, int], ...]
 Matched = dict[int, bool | SelectorFailure]

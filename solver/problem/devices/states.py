@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from solver.arrays import Mask
 from solver.domain import CounterId
-from solver.problem.devices.inventory import DeviceRecord, Inventory, Mask
+from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.devices.layout import GLOBAL, OPEN, DeviceLayout, DeviceType, State
 from solver.problem.devices.ledger import DeviceLedger, Touched
 

@@ -1,5 +1,7 @@
 """
-Rules between pods over topology domains: host ports, pod affinity and anti-affinity, topology spread.
+Rules between pods over topology domains: pod affinity and anti-affinity, topology spread.
+
+Host ports are collected with them, and kept by `solver.rules.ports`.
 
 - `pod_keys`: selectors of terms and constraints, numbered, and the key of pods that are equal for these rules;
 - `inter_pod_context`: running pods by label, host ports, and nodes by the value of a topology key;

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solver.arrays import Mask
 from solver.domain import Pod, PodAffinityTerm, Reason, TopologySpreadConstraint
-from solver.problem.devices.inventory import Mask
 from solver.problem.inter_pod.inter_pod_context import InterPodContext, NodeInclusionPolicy, Topology
 from solver.problem.inter_pod.pod_keys import InterPodKey, classes_by_selector, spread_selector, term_selector
-from solver.problem.limits import Domains, Limit
+from solver.rules.limits import Domains, Limit
 
 ANTI_AFFINITY = "pod anti-affinity"
 

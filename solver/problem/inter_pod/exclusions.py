@@ -6,13 +6,13 @@ from typing import Final
 
 import numpy as np
 
+from solver.arrays import Mask
 from solver.domain import PodAffinityTerm, ReasonCode, node_reason
-from solver.problem.devices.inventory import Mask
 from solver.problem.inter_pod.inter_pod_context import InterPodContext
 from solver.problem.inter_pod.pod_keys import InterPodKey, term_selector
-from solver.problem.node_arrays import ExcludedNodes
+from solver.rules.ports import nodes as ports_nodes
+from solver.rules.verdicts import ExcludedNodes
 
-PORTS: Final = node_reason(ReasonCode.NODE_PORTS, "node(s) didn't have free ports for the requested pod ports")
 AFFINITY: Final = node_reason(ReasonCode.POD_AFFINITY, "node(s) didn't match pod affinity rules")
 ANTI_AFFINITY: Final = node_reason(ReasonCode.POD_ANTI_AFFINITY, "node(s) didn't match pod anti-affinity rules")
 EXISTING: Final = node_reason(ReasonCode.POD_ANTI_AFFINITY, "node(s) didn't satisfy existing pods anti-affinity rules")
@@ -31,7 +31,7 @@ def exclusions_of(
     `held` are the anti-affinity terms of running pods, by the number of their selector.
     """
     if interpod_key.host_ports:
-        yield ExcludedNodes(_ports_taken(interpod_key, context), PORTS)
+        yield ports_nodes.excluded(interpod_key.host_ports, context.running.ports, len(context.running.node_index))
     for constraint in interpod_key.spread:
         yield ExcludedNodes(~context.topologies.of(constraint.topology_key).has_key, UNLABELLED)
     for term in interpod_key.affinity:
@@ -44,12 +44,6 @@ def exclusions_of(
     for key, nodes in _held(interpod_key, context, held).items():
         topology = context.topologies.of(key)
         yield ExcludedNodes(topology.nodes_in(topology.of_nodes(nodes)), EXISTING)
-
-
-def _ports_taken(interpod_key: InterPodKey, context: InterPodContext) -> Mask:
-    mask = np.zeros(len(context.running.node_index), dtype=np.bool_)
-    mask[list(context.running.ports.nodes(interpod_key.host_ports))] = True
-    return mask
 
 
 def _held(

@@ -1,5 +1,5 @@
 """
-What inter-pod rules are computed from: running pods by label, host ports in use, and topology domains of nodes.
+What inter-pod rules are computed from: running pods by label, and topology domains of nodes.
 
 `RunningPods` answers how many pods a selector selects on each node; `Topology` are the domains of one topology key.
 Both are kept from one solve to the next in `InterPodCache`; `InterPodContext` adds the selectors of one batch.
@@ -13,76 +13,17 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from solver.domain import ANY_ADDRESS, EVERY_PORT, HostPort, NodeSelector, Pod, PodAffinityTerm, Reason, Toleration
+from solver.arrays import Mask
+from solver.bounded_cache import MIB, BoundedCache
+from solver.domain import NodeSelector, Pod, PodAffinityTerm, Toleration
 from solver.domain.changed_objects import changed_objects
-from solver.feasibility import node_fit
 from solver.feasibility.selector_index import LabelMatcher, MatchedLabels, SelectorIndex
-from solver.problem.bounded_cache import MIB, BoundedCache
-from solver.problem.devices.inventory import Inventory, Mask
+from solver.problem.devices.inventory import Inventory
 from solver.problem.inter_pod.pod_keys import Labels, PodSelector, PodSelectorIndex, anchor
-from solver.problem.limits import NO_DOMAIN, Domains, Limit, per_node
-from solver.problem.node_matching import NodeMatcher
-
-PortKey = tuple[str, int]
-"""Protocol and number."""
-
-
-@dataclass(slots=True, eq=False)
-class UsedHostPorts:
-    """Nodes where a port is in use, by protocol, number and address; a port on 0.0.0.0 takes every address."""
-
-    _by_port: dict[PortKey, dict[str, set[int]]] = field(default_factory=dict)
-    _at_all: dict[PortKey, set[int]] = field(default_factory=dict)
-    _closed: set[int] = field(default_factory=set)
-    """Nodes where it is not known which ports are in use."""
-
-    def add(self, port: HostPort, node: int) -> None:
-        """Add a port that is in use on a node."""
-        if port == EVERY_PORT:
-            self._closed.add(node)
-            return
-        key = (port.protocol, port.port)
-        self._by_port.setdefault(key, {}).setdefault(port.address, set()).add(node)
-        self._at_all.setdefault(key, set()).add(node)
-
-    def nodes(self, ports: Iterable[HostPort]) -> set[int]:
-        """Return the nodes where one of some ports (at least one) is not free."""
-        found = set(self._closed)
-        for port in ports:
-            key = (port.protocol, port.port)
-            if port.address == ANY_ADDRESS:
-                found |= self._at_all.get(key, set())
-                continue
-            by_address = self._by_port.get(key, {})
-            found |= by_address.get(port.address, set()) | by_address.get(ANY_ADDRESS, set())
-        return found
-
-
-def host_port_limits(
-    asked: Iterable[tuple[int, tuple[HostPort, ...]]], sizes: Mapping[int, int], node_count: int, reason: Reason
-) -> Iterator[Limit]:
-    """
-    Return the limits that keep pods of a batch, by class, from taking the same port of a node.
-
-    Ports that the same classes take are one limit, and a port that a single pod takes is none.
-    """
-    takers = [each for each in _takers(asked) if sum(sizes[taker] for taker in each) > 1]
-    nodes, one_each = per_node(node_count), (1,) * node_count
-    for each in dict.fromkeys(takers):
-        yield Limit("host ports", nodes, one_each, dict.fromkeys(sorted(each), 1), reason)
-
-
-def _takers(asked: Iterable[tuple[int, tuple[HostPort, ...]]]) -> Iterator[frozenset[int]]:
-    """Return the classes that take a port, for each address; a port on 0.0.0.0 counts for every address."""
-    by_port: defaultdict[PortKey, defaultdict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
-    for pod_class, ports in asked:
-        for each in ports:
-            by_port[each.protocol, each.port][each.address].add(pod_class)
-    for by_address in by_port.values():
-        everywhere = by_address.pop(ANY_ADDRESS, set())
-        for takers in by_address.values() or (everywhere,):
-            yield frozenset(takers | everywhere)
-
+from solver.rules.limits import NO_DOMAIN, Domains
+from solver.rules.node_fit.nodes import NodeMatcher
+from solver.rules.ports.nodes import UsedHostPorts
+from solver.rules.taints.values import first_untolerated_taint
 
 _MOST_BYTES: Final = 16 * MIB
 
@@ -343,8 +284,6 @@ def _included_nodes(memory: InterPodCache, inclusion: NodeInclusionPolicy) -> Ma
     mask = memory.node_matcher.suiting(inclusion.node_selector or (), inclusion.required_affinity)
     if inclusion.tolerations is not None:
         tainted = ((index, node.taints) for index, node in enumerate(memory.inventory.nodes) if node.taints)
-        refused = [
-            i for i, each in tainted if node_fit.first_untolerated_taint(each, inclusion.tolerations) is not None
-        ]
+        refused = [i for i, each in tainted if first_untolerated_taint(each, inclusion.tolerations) is not None]
         mask[refused] = False
     return mask

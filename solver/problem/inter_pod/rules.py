@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from solver.domain import Batch, Budget, Namespace, Pod, PodAffinityTerm
-from solver.problem.inter_pod import affinity_rules, exclusions, inter_pod_context
+from solver.problem.inter_pod import affinity_rules, exclusions
 from solver.problem.inter_pod.affinity_rules import AffinityRule, AntiAffinityRule, SpreadRule
 from solver.problem.inter_pod.inter_pod_context import InterPodCache, InterPodContext
 from solver.problem.inter_pod.pod_keys import (
@@ -14,9 +14,10 @@ from solver.problem.inter_pod.pod_keys import (
     spread_selector,
     term_selector,
 )
-from solver.problem.limits import Limit
-from solver.problem.node_arrays import ExcludedNodes, NodeVerdicts
 from solver.problem.skipped_pods import quarantining, subject_of
+from solver.rules.limits import Limit
+from solver.rules.ports import batch as ports_batch
+from solver.rules.verdicts import ExcludedNodes, NodeVerdicts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,7 +119,7 @@ class InterPodRuleBuilder:
         context = self.context
         pairs, limits = affinity_rules.anti_affinity_rules(interpod_keys, sizes, context, exclusions.ANTI_AFFINITY)
         asked = ((pod_class, interpod_key.host_ports) for pod_class, interpod_key in interpod_keys.items())
-        limits += inter_pod_context.host_port_limits(asked, sizes, len(context.running.node_index), exclusions.PORTS)
+        limits += ports_batch.limits(asked, sizes, len(context.running.node_index))
         found = BuiltInterPodRules(tuple(limits))
         groups = []
         for group in affinity_rules.affinity_rules_of(interpod_keys, context):

@@ -19,12 +19,13 @@ from solver.domain import (
     SubRequest,
     Toleration,
 )
-from solver.feasibility import capacity, node_fit, selectors
+from solver.feasibility import capacity, selectors
 from solver.feasibility.capacity import Consumption
 from solver.feasibility.device_attributes import AttributeName
 from solver.feasibility.selectors import Source
 from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.devices.slice_cache import Matched, Selectors, SliceCache
+from solver.rules.taints.values import first_untolerated_taint
 
 
 class Verdict(IntEnum):
@@ -322,7 +323,7 @@ class _DemandCheck:
         consumption = self.taken[size]
         if consumption is None:
             return DeviceAnswer(Verdict.CAPACITY)
-        taint = node_fit.first_untolerated_taint(record.taints, self.key.tolerations) if record.taints else None
+        taint = first_untolerated_taint(record.taints, self.key.tolerations) if record.taints else None
         if taint is not None:
             return DeviceAnswer(Verdict.AVOIDED if taint.key == BINDING_FAILED_TAINT else Verdict.TAINTED)
         if not record.is_owned:

@@ -6,10 +6,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from solver.arrays import Mask
 from solver.domain import DeviceClass, ExtendedResourceClaim, Node, Pod, Reason
 from solver.feasibility import claims as claim_rules
 from solver.feasibility import extended_resources
-from solver.problem.devices.inventory import Mask
 
 
 class ExtendedResourceMode(NamedTuple):

@@ -14,14 +14,14 @@ from typing import Final
 
 import numpy as np
 
+from solver.arrays import MOST, Amounts
 from solver.domain import ClaimId, Pod, Reason, ReasonCode
 from solver.feasibility import capacity
-from solver.problem import node_arrays
-from solver.problem.limits import Limit, one_domain
-from solver.problem.node_arrays import Amounts, ExcludedNodes
 from solver.problem.problem import Part, PodClass, Problem, Source
 from solver.problem.requests.node_allocatable import NOT_SHARED, NodeAllocatable, containers_of, places_of
 from solver.problem.skipped_pods import NOT_REACHED
+from solver.rules.limits import Limit, one_domain
+from solver.rules.verdicts import ExcludedNodes
 
 ByNode = dict[str, Amounts]
 """Units per node, by resource."""
@@ -180,7 +180,7 @@ def _none(problem: Problem) -> Amounts:
 
 def _bounded(amounts: Amounts) -> Amounts:
     """Limit amounts to one that no node has: a driver may publish any number, and sums have to stay in 64 bits."""
-    bounded: Amounts = np.minimum(amounts, node_arrays.MOST + 1)
+    bounded: Amounts = np.minimum(amounts, MOST + 1)
     return bounded
 
 
@@ -194,9 +194,9 @@ class _Taken:
     def add(self, nano_units: Mapping[str, int]) -> None:
         """Add a device."""
         for name, nano in nano_units.items():
-            amount = min(capacity.request_units(name, nano), node_arrays.MOST + 1)
+            amount = min(capacity.request_units(name, nano), MOST + 1)
             self.most[name] = max(self.most.get(name, 0), amount)
-            self.every[name] = min(self.every.get(name, 0) + amount, node_arrays.MOST + 1)
+            self.every[name] = min(self.every.get(name, 0) + amount, MOST + 1)
 
 
 @dataclass(slots=True, eq=False)
@@ -278,7 +278,7 @@ def _total(each: PodClass, asked: _Asked, containers: Callable[[ClaimId], int | 
 
 def _add_fixed(total: ByNode, fixed: Mapping[str, int], problem: Problem) -> None:
     for resource, amount in fixed.items():
-        total[resource] = _bounded(total.get(resource, _none(problem)) + min(amount, node_arrays.MOST + 1))
+        total[resource] = _bounded(total.get(resource, _none(problem)) + min(amount, MOST + 1))
 
 
 def _uncharged(each: PodClass, asked: _Asked, pod: Pod) -> Iterator[ExcludedNodes]:

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Cluster, split_by_nominations
 from scheduler.cluster.nominations import STALE_SECONDS
-from scheduler.queue.cluster_events import ClusterEvent, events_of
-from solver.domain import Batch, GangId, Placement, Pod, Preemption, Victim
+from scheduler.queue.cluster_events import events_of
+from solver.domain import Batch, ClusterEvent, GangId, Placement, Pod, Preemption, Victim
 from tests.support.builders import allocation, claim, consumer, node, pod, result
 from tests.support.cluster_builders import gone, seen
 from tests.support.preemption_cases import disruption_budget

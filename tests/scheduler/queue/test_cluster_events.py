@@ -6,8 +6,9 @@ from msgspec.structs import replace
 
 from scheduler.change import Kind, Object
 from scheduler.cluster import Transition
-from scheduler.queue import Backoff, ClusterEvent, PodState, SchedulingQueue, events_of
+from scheduler.queue import Backoff, PodState, SchedulingQueue, events_of
 from solver.domain import (
+    ClusterEvent,
     CSIDriver,
     CSINode,
     CSIStorageCapacity,

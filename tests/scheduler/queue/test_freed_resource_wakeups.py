@@ -3,8 +3,8 @@
 from msgspec import structs
 
 from scheduler.queue import PodState
-from scheduler.queue.cluster_events import ClusterEvent, events_of
-from solver.domain import ReasonCode
+from scheduler.queue.cluster_events import events_of
+from solver.domain import ClusterEvent, ReasonCode
 from tests.support.builders import claim, member, pod
 from tests.support.cluster_builders import became
 from tests.support.waiting_pods import IN_USE, WaitingPods, held

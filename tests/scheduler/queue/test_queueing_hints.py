@@ -6,11 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.change import Kind, Transition
-from scheduler.queue.cluster_events import ClusterEvent, events_of
+from scheduler.queue import queueing_hints
+from scheduler.queue.cluster_events import events_of
 from scheduler.queue.queueing_hints import CLAIM_EVENTS, QUEUEING_HINTS, RETRIED
 from solver import solve
-from solver.domain import AllocationMode, Device, NodeAllocatableMapping, Policy, ReasonCode
+from solver.domain import AllocationMode, ClusterEvent, Device, NodeAllocatableMapping, Policy, ReasonCode
 from solver.domain.quantity import parse
+from solver.rules.queueing import RULE_HINTS, RULES
 from tests.solver.test_node_allocatable import using
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -243,3 +245,9 @@ def test_a_freed_device_hints_a_pod_for_all_devices_while_the_pool_of_another_no
     codes = {reason.code for reason in s.unplaced(found, "p").reasons}
     assert codes & QUEUEING_HINTS[ClusterEvent.DEVICES_FREED]
     assert ReasonCode.POOL_INCOMPLETE in codes
+
+
+def test_no_two_rules_have_a_reason_in_common() -> None:
+    """Else one would overwrite what the other says of it."""
+    assert sum(len(rule) for rule in RULES) == len(RULE_HINTS)
+    assert not RULE_HINTS.keys() & queueing_hints._OWN_HINTS.keys()  # noqa: SLF001 - the lines without a folder

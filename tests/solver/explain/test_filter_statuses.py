@@ -12,9 +12,12 @@ from msgspec.structs import replace
 
 from solver.domain import Pod, Reason, ReasonCode
 from solver.explain.filter_statuses import FilterPlugin, counted_by_filter, plugin_of
-from solver.feasibility import node_fit, volumes
 from solver.problem.inter_pod import exclusions
-from solver.problem.node_arrays import ExcludedNodes
+from solver.rules.node_fit import values as node_fit
+from solver.rules.ports import nodes as ports_nodes
+from solver.rules.taints.values import UNSCHEDULABLE, untolerated
+from solver.rules.verdicts import ExcludedNodes
+from solver.rules.volumes import values as volumes
 from tests.support import builders as b
 from tests.support import solver_problems as s
 from tests.support.neighbour_builders import term
@@ -23,10 +26,10 @@ GPU, CLAIM = b.gpu_class(), b.claim("c")
 CANNOT = "cannot allocate all claims"
 INVALID = "invalid resource pools were encountered"
 REASONS = (
-    node_fit.UNSCHEDULABLE,
-    node_fit.untolerated({b.taint("t"): 1}),
+    UNSCHEDULABLE,
+    untolerated({b.taint("t"): 1}),
     node_fit.AFFINITY_MISMATCH,
-    exclusions.PORTS,
+    ports_nodes.TAKEN,
     node_fit.insufficient("cpu"),
     node_fit.insufficient("memory"),
     volumes.DISK_IN_USE,
@@ -44,7 +47,10 @@ REASONS = (
     node_fit.FEATURES,
 )
 """In the order of kube-scheduler's default profile, and of the checks of each plugin."""
-_SEVERAL = ({"Insufficient cpu", "Insufficient memory"}, {volumes.ELSEWHERE.message, volumes.NONE_TO_BIND.message})
+_SEVERAL = (
+    {"Insufficient cpu", "Insufficient memory"},
+    {volumes.ELSEWHERE.message, volumes.NONE_TO_BIND.message},
+)
 
 
 def counted(objects: Sequence[s.Objects], *pods: Pod) -> list[str]:

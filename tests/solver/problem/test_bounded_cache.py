@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from solver import SolverCache, solve
+from solver.bounded_cache import BoundedCache, bytes_of
 from solver.domain import Policy, ResourceSlice, Snapshot
-from solver.problem.bounded_cache import BoundedCache, bytes_of
 from solver.problem.devices.slice_cache import Selectors, SliceCache
 from tests.support import builders as b
 from tests.support import solver_problems as s

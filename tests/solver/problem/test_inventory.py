@@ -15,10 +15,10 @@ from solver.domain import (
     NodeSelector,
     OwnedDevices,
 )
-from solver.feasibility import node_fit
 from solver.problem.devices.device_properties import NodeSizes
 from solver.problem.devices.inventory import DeviceRecord, Inventory
-from solver.problem.label_index import LabelIndex
+from solver.rules.node_fit import values as node_fit
+from solver.rules.node_fit.label_index import LabelIndex
 from tests.support import builders as b
 from tests.support import solver_problems as s
 

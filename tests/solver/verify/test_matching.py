@@ -3,7 +3,7 @@
 import pytest
 
 from solver.domain import BINDING_FAILED_TAINT
-from solver.feasibility.node_fit import tolerates
+from solver.rules.taints.values import tolerates
 from solver.verify.matching import selects, untolerated
 from tests.support import builders as b
 

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from solver.domain import Plan, Pod, Policy, SearchStage, Weights
-from solver.feasibility.node_fit import image_name, image_score
 from solver.model.objective import evaluate
+from solver.problem.costs.images import image_name, image_score
 from solver.problem.costs.scores import best_case
 from solver.search import scoring
 from solver.solution import Choice, Solution

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solver.domain import Node, NodeSelector, NodeSelectorOperator, NodeSelectorTerm, Taint
-from solver.feasibility import node_fit
-from solver.problem.node_matching import NodeMatcher
+from solver.domain import Node, NodeSelector, NodeSelectorOperator, NodeSelectorTerm, Taint, label_selectors
+from solver.rules.node_fit import values as node_fit
+from solver.rules.node_fit.nodes import NodeMatcher
 from tests.support import builders as b
 
 KEYS, VALUES = ("zone", "slot", "absent"), ("a", "b", "7", "12", "x7")
@@ -95,7 +95,7 @@ def test_terms_that_compare_read_each_value_once() -> None:
     nodes = tuple(b.node(f"n{number}", labels={"slot": str(number)}) for number in range(50))
     terms = (b.expressions(b.requirement("slot", "Gt", str(1000 + number))) for number in range(100))
     judge = NodeMatcher(nodes, tuple(dict(node.labels) for node in nodes))
-    with mock.patch.object(node_fit, "integer", side_effect=node_fit.integer) as read:
+    with mock.patch.object(label_selectors, "integer", side_effect=label_selectors.integer) as read:
         found = judge.matching(NodeSelector(terms=tuple(terms)))
     assert not found.any()
     assert read.call_count == 50 + 100

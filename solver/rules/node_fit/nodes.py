@@ -1,29 +1,22 @@
 """Filters of single pods on all nodes at once: node selector, node affinity, taints and unschedulable nodes."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from solver.arrays import Mask
+from solver.bounded_cache import BoundedCache
 from solver.domain import (
     Node,
     NodeSelector,
     NodeSelectorTerm,
-    Taint,
-    Toleration,
 )
-from solver.feasibility import node_fit
-from solver.problem.bounded_cache import MIB, BoundedCache
-from solver.problem.devices.inventory import Mask
-from solver.problem.label_index import LabelIndex, mask_of
-from solver.problem.node_arrays import ExcludedNodes, NodeVerdicts
-
-_MOST_BYTES: Final = 16 * MIB
-"""Bound of the cache by tolerations: pods may name any number."""
+from solver.rules.node_fit import values as node_fit
+from solver.rules.node_fit.label_index import LabelIndex, mask_of
+from solver.rules.taints.nodes import TaintedNodes
+from solver.rules.verdicts import ExcludedNodes, NodeVerdicts
 
 
 @dataclass(slots=True, eq=False)
@@ -32,29 +25,19 @@ class NodeMatcher:
 
     nodes: tuple[Node, ...]
     labels: tuple[Mapping[str, str], ...]
-    examples: list[Node] = field(default_factory=list, init=False)
-    """One node for each combination of unschedulable flag and taints."""
+    tainted: TaintedNodes = field(init=False)
     _index: LabelIndex = field(init=False)
     _images: frozenset[str] | None = None
     _declared: dict[str, Mask] = field(default_factory=dict, init=False)
-    _combination_of: npt.NDArray[np.int64] = field(init=False)
-    _unwelcome: BoundedCache[tuple[Toleration, ...], tuple[ExcludedNodes, ...]] = field(
-        default_factory=partial(BoundedCache, _MOST_BYTES)
-    )
 
     def __post_init__(self) -> None:
         self._index = LabelIndex(self.labels, tuple(node.name for node in self.nodes))
-        numbers: dict[tuple[bool, tuple[Taint, ...]], int] = {}
-        combinations = [(node.is_unschedulable, node.taints) for node in self.nodes]
-        self._combination_of = np.array(
-            [numbers.setdefault(each, len(numbers)) for each in combinations], dtype=np.int64
-        )
-        self.examples = [self.nodes[index] for index in np.unique(self._combination_of, return_index=True)[1].tolist()]
+        self.tainted = TaintedNodes(self.nodes)
 
     @property
     def caches(self) -> tuple[BoundedCache[Any, Any], ...]:
         """The caches that are bounded in bytes and grow with what users write."""
-        return (self._unwelcome,)
+        return (self.tainted.excluded_by_tolerations,)
 
     @property
     def images(self) -> frozenset[str]:
@@ -66,7 +49,7 @@ class NodeMatcher:
     def verdicts(self, demand: node_fit.NodeDemand) -> NodeVerdicts:
         """Evaluate a demand on every node; each node counts for the first reason against it."""
         suiting = self.suiting(demand.node_selector, demand.required_affinity)
-        found = [*self._named(demand.required_affinity), *self._refused(demand.tolerations)]
+        found = [*self._named(demand.required_affinity), *self.tainted.excluded(demand.tolerations)]
         found.append(ExcludedNodes(~suiting, node_fit.AFFINITY_MISMATCH))
         found += [ExcludedNodes(~self._declaring(each), node_fit.FEATURES) for each in demand.required_features]
         away, pinned = np.zeros_like(suiting), np.zeros_like(suiting)
@@ -111,21 +94,3 @@ class NodeMatcher:
             declares = [feature in node.declared_features for node in self.nodes]
             known = self._declared[feature] = np.array(declares, dtype=np.bool_)
         return known
-
-    def _refused(self, tolerations: tuple[Toleration, ...]) -> tuple[ExcludedNodes, ...]:
-        """Return the nodes whose unschedulable flag or taints these tolerations do not tolerate."""
-        found = self._unwelcome.get(tolerations)
-        if found is None:
-            cordoned = np.array([node_fit.is_cordoned(each, tolerations) for each in self.examples], dtype=np.bool_)
-            taints = [node_fit.first_untolerated_taint(each.taints, tolerations) for each in self.examples]
-            tainted = np.array([taint is not None for taint in taints], dtype=np.bool_)
-            counts = Counter[Taint]()
-            sizes = np.bincount(self._combination_of, minlength=len(taints))
-            for taint, count in zip(taints, np.where(cordoned, 0, sizes).tolist(), strict=True):
-                if taint is not None and count:
-                    counts[taint] += count
-            found = self._unwelcome[tolerations] = (
-                ExcludedNodes(cordoned[self._combination_of], node_fit.UNSCHEDULABLE),
-                ExcludedNodes(tainted[self._combination_of], node_fit.untolerated(counts)),
-            )
-        return found

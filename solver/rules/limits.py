@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from solver.arrays import Mask
 from solver.domain import Reason
-from solver.problem.devices.inventory import Mask
 
 Domains = npt.NDArray[np.int64]
 NO_DOMAIN: Final = -1

@@ -7,6 +7,7 @@ from itertools import chain
 
 import numpy as np
 
+from solver.arrays import Mask
 from solver.domain import (
     READ_WRITE_ONCE_POD,
     Batch,
@@ -20,13 +21,13 @@ from solver.domain import (
     StorageClass,
     VolumeClaimId,
 )
-from solver.feasibility import volumes
-from solver.problem.devices.inventory import Inventory, Mask
-from solver.problem.label_index import Bits, mask_of
-from solver.problem.node_arrays import ExcludedNodes
-from solver.problem.volumes.attachments import Attachable, Attachments, Disks
-from solver.problem.volumes.volume_supply import UnboundVolumes, VolumeSupplies
-from solver.problem.volumes.volume_topology import PodVolumes, ReachableNodes, TopologySegments, VolumeKey
+from solver.problem.devices.inventory import Inventory
+from solver.rules.node_fit.label_index import Bits, mask_of
+from solver.rules.verdicts import ExcludedNodes
+from solver.rules.volumes import values as volumes
+from solver.rules.volumes.attachments import Attachable, Attachments, Disks
+from solver.rules.volumes.topology import PodVolumes, ReachableNodes, TopologySegments, VolumeKey
+from solver.rules.volumes.unbound_volumes import UnboundVolumes, VolumeSupplies
 
 
 @dataclass(slots=True, eq=False)

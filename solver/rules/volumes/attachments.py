@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solver.arrays import MOST, Amounts, Mask
 from solver.domain import (
     CSIDriver,
     CSINode,
@@ -21,8 +22,6 @@ from solver.domain import (
     VolumeAttachment,
     VolumeClaimId,
 )
-from solver.problem.devices.inventory import Mask
-from solver.problem.node_arrays import MOST, Amounts
 
 
 class Attachable(NamedTuple):

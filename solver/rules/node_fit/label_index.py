@@ -21,8 +21,8 @@ from solver.domain import (
     NodeSelectorOperator,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    label_selectors,
 )
-from solver.feasibility import node_fit
 
 Bits = int
 _FEW: Final = 16
@@ -100,7 +100,7 @@ class _Column:
 
     def compared(self, requirement: NodeSelectorRequirement) -> Bits:
         """Return the objects whose value is an integer above (Gt) or below (Lt) that of a requirement."""
-        bound = node_fit.integer(requirement.values[0]) if len(requirement.values) == 1 else None
+        bound = label_selectors.integer(requirement.values[0]) if len(requirement.values) == 1 else None
         if bound is None:
             return 0
         numbers = self._sorted()
@@ -110,7 +110,7 @@ class _Column:
 
     def _sorted(self) -> list[int]:
         if self._numbers is None:
-            read = ((node_fit.integer(value), owners) for value, owners in self.owners_of.items())
+            read = ((label_selectors.integer(value), owners) for value, owners in self.owners_of.items())
             found = sorted((number, each) for number, owners in read if number is not None for each in owners)
             self._numbers = [number for number, _ in found]
             self._owners = np.array([each for _, each in found], dtype=np.int64)

@@ -18,16 +18,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from solver.arrays import MOST, Mask
 from solver.domain import Gang, GangId, ReasonCode, VolumeClaimId, node_reason
-from solver.problem.devices.inventory import Mask
 from solver.problem.gang_rules import GangRule, TopologyLevel
 from solver.problem.inter_pod.affinity_rules import AntiAffinityRule
 from solver.problem.inter_pod.inter_pod_context import Topology
-from solver.problem.label_index import Bits
-from solver.problem.limits import NO_DOMAIN, Domains, Limit, one_domain, per_node
-from solver.problem.node_arrays import MOST
-from solver.problem.volumes.volume_index import VolumeIndex, disk_key
-from solver.problem.volumes.volume_topology import VolumeKey
+from solver.rules.limits import NO_DOMAIN, Domains, Limit, one_domain, per_node
+from solver.rules.node_fit.label_index import Bits
+from solver.rules.volumes.nodes import VolumeIndex, disk_key
+from solver.rules.volumes.topology import VolumeKey
 
 _OTHERS_FIRST: Final = node_reason(
     ReasonCode.VOLUME_NONE, "node(s) have a volume that pods of another gang wait for too"

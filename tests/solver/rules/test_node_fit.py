@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from solver.domain import Node, NodeSelector, Pod, ReasonCode
-from solver.feasibility import node_fit
+from solver.rules.node_fit import values as node_fit
 from tests.support import builders as b
 
 ELSEWHERE = (

@@ -1,20 +1,15 @@
 """
-Node fit, independent of other pods: cordon, taints, node selector and node affinity, with kube-scheduler's messages.
+Node fit, independent of other pods: node selector, node affinity and features, with kube-scheduler's messages.
 
-Also the preferences between a pod and a node: PreferNoSchedule taints and images. Taints of devices use the same rules.
 Node selectors follow core/v1 (k8s.io/component-helpers nodeaffinity).
 """
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from solver.domain import (
-    BINDING_FAILED_TAINT,
     HOSTNAME,
     OPTIONAL_NODE_OPERATIONS,
-    UNREADABLE_TAINT,
     Allocation,
     Claim,
     ClaimId,
@@ -26,17 +21,12 @@ from solver.domain import (
     Pod,
     Reason,
     ReasonCode,
-    Taint,
-    TaintEffect,
     Toleration,
     is_met,
     node_reason,
-    wording,
 )
-
-_CANONICAL: Final = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
-_INTEGER: Final = re.compile(r"(?P<sign>[+-]?)0*(?P<digits>[0-9]{1,19})", re.ASCII)
-"""At most 19 significant digits, because Python refuses to parse thousands of digits."""
+from solver.domain.label_selectors import integer
+from solver.rules.taints import values as taints
 
 
 def matches_node_selector(selector: NodeSelector, node_name: str, labels: Mapping[str, str]) -> bool:
@@ -78,57 +68,6 @@ def _compares(value: str, requirement: NodeSelectorRequirement) -> bool:
     if left is None or right is None:
         return False
     return left > right if requirement.operator == NodeSelectorOperator.GT else left < right
-
-
-def integer(text: str) -> int | None:
-    """Read a 64-bit integer as Gt and Lt do; None for any other text."""
-    match = _INTEGER.fullmatch(text)
-    if match is None:
-        return None
-    number = int(match["sign"] + match["digits"])
-    return number if -(2**63) <= number < 2**63 else None
-
-
-_BLOCKING: Final = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE})
-UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect=TaintEffect.NO_SCHEDULE)
-"""The taint of spec.unschedulable, for tolerations."""
-
-
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether a toleration tolerates a taint (core/v1 ToleratesTaint; Dovetail's own taints need their key)."""
-    if taint.key == UNREADABLE_TAINT:
-        return False
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key != taint.key and (toleration.key or taint.key == BINDING_FAILED_TAINT):
-        return False
-    match toleration.operator:
-        case "Exists":
-            return True
-        case "Equal" | "":
-            return toleration.value == taint.value
-        case "Gt":
-            return _is_less(toleration.value, taint.value)
-        case "Lt":
-            return _is_less(taint.value, toleration.value)
-        case _:
-            return False
-
-
-def _is_less(lower: str, upper: str) -> bool:
-    """Compare as a toleration does (KEP-5471): 64-bit integers in canonical form; anything else does not match."""
-    if not (_CANONICAL.fullmatch(lower) and _CANONICAL.fullmatch(upper)):
-        return False
-    low, high = integer(lower), integer(upper)
-    return low is not None and high is not None and low < high
-
-
-def first_untolerated_taint(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
-    """Return the first NoSchedule or NoExecute taint that no toleration tolerates."""
-    for taint in taints:
-        if taint.effect in _BLOCKING and not any(tolerates(toleration, taint) for toleration in tolerations):
-            return taint
-    return None
 
 
 class NodeDemand(NamedTuple):
@@ -190,7 +129,7 @@ def objection(demand: NodeDemand, node: Node, labels: Mapping[str, str]) -> Reas
     names = named_nodes(demand.required_affinity)
     if names is not None and node.name not in names:
         return OTHER_NAME
-    reason = cordon_or_taint(node, demand.tolerations)
+    reason = taints.objection(node, demand.tolerations)
     if reason is not None:
         return reason
     if any(labels.get(key) != value for key, value in demand.node_selector):
@@ -203,30 +142,6 @@ def objection(demand: NodeDemand, node: Node, labels: Mapping[str, str]) -> Reas
     if away:
         return CLAIM_ON_OTHER_NODES if any(names_nodes(each) for each in away) else CLAIM_OUT_OF_REACH
     return None
-
-
-def cordon_or_taint(node: Node, tolerations: tuple[Toleration, ...]) -> Reason | None:
-    """Return the reason if a node is cordoned or has a taint that these tolerations do not tolerate."""
-    if is_cordoned(node, tolerations):
-        return UNSCHEDULABLE
-    taint = first_untolerated_taint(node.taints, tolerations) if node.taints else None
-    return untolerated({taint: 1}) if taint is not None else None
-
-
-def is_cordoned(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
-    """Whether a node is unschedulable for a pod with these tolerations."""
-    return node.is_unschedulable and first_untolerated_taint((UNSCHEDULABLE_TAINT,), tolerations) is not None
-
-
-def untolerated(counts: Mapping[Taint, int]) -> Reason:
-    """Return the reason of nodes with untolerated taints, given on how many nodes each comes first."""
-    named = Counter[str]()
-    for taint, count in counts.items():
-        named[f"{{{taint.key}: {taint.value}}}"] += count
-    ordered = sorted(named.items(), key=lambda item: (-item[1], item[0]))
-    several = wording.shortened([f"{count} {name}" for name, count in ordered], _SHOWN_TAINTS)
-    message = f"node(s) had untolerated taint{f's: {several}' if len(named) > 1 else f' {next(iter(named), str())}'}"
-    return Reason(code=ReasonCode.NODE_TAINT, message=message, node_count=1, status="node(s) had untolerated taint(s)")
 
 
 def names_nodes(selector: NodeSelector) -> bool:
@@ -251,43 +166,9 @@ def insufficient(resource: str, *, is_too_small: bool = False) -> Reason:
     return node_reason(ReasonCode.NODE_TOO_SMALL if is_too_small else ReasonCode.NODE_RESOURCES, message)
 
 
-_SHOWN_TAINTS: Final = 4
-UNSCHEDULABLE: Final = node_reason(ReasonCode.NODE_UNSCHEDULABLE, "node(s) were unschedulable")
 FEATURES: Final = node_reason(ReasonCode.NODE_FEATURES, "node(s) didn't match Pod's required features")
 OTHER_NAME: Final = node_reason(ReasonCode.NODE_AFFINITY, "node(s) didn't satisfy plugin(s) [NodeAffinity]")
 """Nodes that NodeAffinity's PreFilter leaves out: required affinity names the nodes."""
 AFFINITY_MISMATCH: Final = node_reason(ReasonCode.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
 CLAIM_ON_OTHER_NODES: Final = _elsewhere(ReasonCode.CLAIM_ELSEWHERE)
 CLAIM_OUT_OF_REACH: Final = _elsewhere(ReasonCode.CLAIM_OUT_OF_REACH)
-
-
-_MIB: Final = 1024 * 1024
-_LEAST_IMAGE: Final = 23 * _MIB
-_LARGEST_IMAGE: Final = 1000 * _MIB
-_MOST: Final = 100
-
-
-def prefer_no_schedule_taints(node: Node) -> tuple[Taint, ...]:
-    """Return the PreferNoSchedule taints of a node."""
-    return tuple(each for each in node.taints if each.effect == TaintEffect.PREFER_NO_SCHEDULE)
-
-
-def untolerated_count(node: Node, tolerations: tuple[Toleration, ...]) -> int:
-    """Count the PreferNoSchedule taints that no toleration tolerates."""
-    return sum(not any(tolerates(each, taint) for each in tolerations) for taint in prefer_no_schedule_taints(node))
-
-
-def image_name(text: str) -> str:
-    """Return an image's name with a tag, as nodes list it."""
-    return text if text.rfind(":") > text.rfind("/") else f"{text}:latest"
-
-
-def image_score(sizes: Iterable[int], image_count: int) -> int:
-    """
-    Score a node (0 to 100) by its bytes of a pod's images, each scaled by the share of nodes with it (ImageLocality).
-
-    The score is 0 below 23 MiB, and grows up to 1000 MiB per image, as in kube-scheduler.
-    """
-    most = _LARGEST_IMAGE * max(1, image_count)
-    found = min(max(sum(sizes), _LEAST_IMAGE), most)
-    return _MOST * (found - _LEAST_IMAGE) // (most - _LEAST_IMAGE)

@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from solver.arrays import Mask
 from solver.domain import CSINode, InlineDisk, LabelSelector, NodeSelector, NodeSelectorTerm, VolumeClaimId
-from solver.feasibility import volumes
-from solver.problem.devices.inventory import Mask
-from solver.problem.label_index import Bits, LabelIndex, bits_of, mask_of, positions_of
-from solver.problem.node_arrays import ExcludedNodes
-from solver.problem.volumes.attachments import Attachable
+from solver.rules.node_fit.label_index import Bits, LabelIndex, bits_of, mask_of, positions_of
+from solver.rules.verdicts import ExcludedNodes
+from solver.rules.volumes import values as volumes
+from solver.rules.volumes.attachments import Attachable
 
 Segment = tuple[tuple[str, str], ...]
 """Labels with their values, by label."""

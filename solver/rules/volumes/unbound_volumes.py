@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from solver.arrays import Amounts, Mask
 from solver.domain import (
     CSIDriver,
     CSIStorageCapacity,
@@ -21,12 +22,10 @@ from solver.domain import (
     VolumeClaimId,
 )
 from solver.domain.disjoint_sets import DisjointSets
-from solver.feasibility import volumes
-from solver.problem.devices.inventory import Mask
-from solver.problem.label_index import Bits, LabelIndex, bits_of, mask_of, positions_of
-from solver.problem.limits import NO_DOMAIN, Domains
-from solver.problem.node_arrays import Amounts
-from solver.problem.volumes.volume_topology import ReachableNodes, TopologySegments
+from solver.rules.limits import NO_DOMAIN, Domains
+from solver.rules.node_fit.label_index import Bits, LabelIndex, bits_of, mask_of, positions_of
+from solver.rules.volumes import values as volumes
+from solver.rules.volumes.topology import ReachableNodes, TopologySegments
 
 _Kind = tuple[str, str, str]
 """Volume mode, attributes class and storage class."""
@@ -91,7 +90,7 @@ class UnboundVolumes:
                 self.wide[nodes] = bits_of(places, len(self.volumes))
 
     def fitting(self, claim: PersistentVolumeClaim) -> Bits:
-        """Return the volumes for any claim that fit one (`feasibility.volumes.volume_fits`)."""
+        """Return the volumes for any claim that fit one (`volumes.volume_fits`)."""
         found = self._of_kind.get((claim.mode, claim.attributes_class, claim.storage_class), 0)
         for mode in claim.access_modes:
             found &= self._with_mode.get(mode, 0)

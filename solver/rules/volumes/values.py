@@ -19,7 +19,7 @@ from solver.domain import (
     VolumeClaimId,
     node_reason,
 )
-from solver.feasibility import node_fit
+from solver.rules.node_fit import values as node_fit
 
 _ZONES: Final = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",

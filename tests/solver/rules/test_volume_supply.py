@@ -17,13 +17,13 @@ from solver.domain import (
     Snapshot,
     label_selectors,
 )
-from solver.feasibility import volumes
-from solver.problem.label_index import LabelIndex
 from solver.problem.prepare import prepare
 from solver.problem.solver_cache import SolverCache
-from solver.problem.volumes import attach_limits
-from solver.problem.volumes.volume_supply import UnboundVolumes
-from solver.problem.volumes.volume_topology import ReachableNodes
+from solver.rules.node_fit.label_index import LabelIndex
+from solver.rules.volumes import batch as volume_limits
+from solver.rules.volumes import values as volumes
+from solver.rules.volumes.topology import ReachableNodes
+from solver.rules.volumes.unbound_volumes import UnboundVolumes
 from tests.support import builders as b
 from tests.support import volume_builders as v
 
@@ -138,4 +138,4 @@ def test_there_are_no_more_limits_than_a_few_however_many_shapes_there_are() -> 
     assert problem.volume_index is not None
     assert len(problem.volume_index.supply.supplies) == len(pods)
     found = [each for each in problem.rules.limits if each.rule == "volumes of a node"]
-    assert 0 < len(found) <= attach_limits.MOST_SHAPES
+    assert 0 < len(found) <= volume_limits.MOST_SHAPES

@@ -3,7 +3,7 @@
 import pytest
 
 from solver.domain import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from solver.feasibility import node_fit
+from solver.rules.node_fit import values as node_fit
 from tests.support import builders as b
 
 LABELS = {"zone": "a", "cards": "8", "junk": "eight", "thousand": "1_000", "empty": ""}

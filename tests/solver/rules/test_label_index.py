@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.domain import LabelRequirement, LabelSelector, NodeSelector, NodeSelectorOperator, NodeSelectorTerm
-from solver.feasibility import node_fit
-from solver.problem.label_index import LabelIndex, bits_of, bits_of_mask, mask_of, positions_of
+from solver.rules.node_fit import values as node_fit
+from solver.rules.node_fit.label_index import LabelIndex, bits_of, bits_of_mask, mask_of, positions_of
 from tests.support import builders as b
 
 KEYS, VALUES = ("zone", "slot", "absent"), ("a", "b", "7", "+12", "x7", "-3", "9" * 19, "9" * 18)

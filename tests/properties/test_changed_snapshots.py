@@ -137,13 +137,13 @@ def _sorted(objects: list[Each]) -> tuple[Each, ...]:
 
 def look(problem: Problem, cache: SolverCache | None = None) -> dict[str, object]:
     """Copy everything that is counted, in a form that can be compared."""
-    available, usage, records = problem.available, problem.available.usage, problem.inventory.records
+    available, ledger, records = problem.available, problem.available.ledger, problem.inventory.records
     found: dict[str, object] = {
         "claims": dict(problem.requests.claims),
-        "exclusive": {records[index].id for index in usage.exclusive},
-        "shared": {records[index].id: dict(consumed) for index, consumed in usage.shared.items()},
-        "absent": set(usage.absent),
-        "drawn": dict(usage.drawn),
+        "exclusive": {records[index].id for index in ledger.exclusive},
+        "shared": {records[index].id: dict(consumed) for index, consumed in ledger.shared.items()},
+        "absent": set(ledger.absent),
+        "drawn": dict(ledger.drawn),
         "states": list(available.states),
         "wide state": available.wide_state,
         "whole": available.is_unused.tolist(),
@@ -228,18 +228,18 @@ def check_supplies(problem: Problem, data: st.DataObject) -> None:
 
 
 def _check_usage(problem: Problem) -> None:
-    inventory, usage = problem.inventory, problem.available.usage
+    inventory, ledger = problem.inventory, problem.available.ledger
     allocations = (claim.allocation for claim in problem.snapshot.claims if claim.allocation is not None)
     results = [each for allocation in allocations for each in allocation.results if not each.admin_access]
     known = [(inventory.record_of[each.device], each) for each in results if each.device in inventory.record_of]
-    assert usage.exclusive == {record for record, each in known if not each.share_id}
-    assert usage.shared.keys() == {record for record, each in known if each.share_id}
-    assert usage.absent == {each.device for each in results if each.device not in inventory.record_of}
+    assert ledger.exclusive.keys() == {record for record, each in known if not each.share_id}
+    assert ledger.shared.keys() == {record for record, each in known if each.share_id}
+    assert ledger.absent.keys() == {each.device for each in results if each.device not in inventory.record_of}
     consumed = Counter[tuple[int, str]]()
     for record, each in known:
         for name, amount in each.consumed_capacity if each.share_id else ():
             consumed[record, name] += amount.nano
-    assert {(record, name): amount for record, each in usage.shared.items() for name, amount in each.items()} == {
+    assert {(record, name): amount for record, each in ledger.shared.items() for name, amount in each.items()} == {
         key: amount for key, amount in consumed.items() if amount
     }
     homes = {inventory.records[record].home for record, _ in known}

@@ -51,13 +51,13 @@ class DeviceLedger:
     """
 
     remembered: Mapping[DeviceId, Drawn] = field(default_factory=dict)
-    exclusive: Mapping[int, int] = field(default_factory=dict)
-    sharers: Mapping[int, int] = field(default_factory=dict)
-    shared: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
-    absent: Mapping[DeviceId, int] = field(default_factory=dict)
-    drawn: Mapping[CounterId, int] = field(default_factory=dict)
+    exclusive: dict[int, int] = field(default_factory=dict)
+    sharers: dict[int, int] = field(default_factory=dict)
+    shared: dict[int, dict[str, int]] = field(default_factory=dict)
+    absent: dict[DeviceId, int] = field(default_factory=dict)
+    drawn: dict[CounterId, int] = field(default_factory=dict)
     touched: Touched = _NOTHING
-    charged: Mapping[CounterId, int] = field(default_factory=dict)
+    charged: dict[CounterId, int] = field(default_factory=dict)
     """As `drawn`, before incompatible devices shut each other out."""
 
     def is_held(self, record: int) -> bool:
@@ -117,9 +117,9 @@ class DeviceLedger:
             counters = frozenset(each for each in drawn if before.drawn.get(each) != self.drawn.get(each))
         return Touched(frozenset(records), counters)
 
-    def _shared(self, changes: _Changes, sharers: Mapping[int, int]) -> Mapping[int, Mapping[str, int]]:
+    def _shared(self, changes: _Changes, sharers: dict[int, int]) -> dict[int, dict[str, int]]:
         """Add up what the shares of each device consume."""
-        shared = dict(self.shared)
+        shared = self.shared.copy()
         for entry, sign in changes:
             if entry.consumed is not None:
                 amounts = [(name, sign * amount) for name, amount in entry.consumed]
@@ -237,11 +237,11 @@ def _taken(
 _Key = TypeVar("_Key")
 
 
-def _added(totals: Mapping[_Key, int], amounts: Collection[tuple[_Key, int]]) -> Mapping[_Key, int]:
+def _added(totals: dict[_Key, int], amounts: Collection[tuple[_Key, int]]) -> dict[_Key, int]:
     """Add amounts to totals, without entries of nothing; the same object where there are no amounts."""
     if not amounts:
         return totals
-    found = dict(totals)
+    found = totals.copy()  # `dict(totals)` would insert each entry anew once some were taken out
     for key, amount in amounts:
         total = found.get(key, 0) + amount
         if total:
@@ -251,7 +251,7 @@ def _added(totals: Mapping[_Key, int], amounts: Collection[tuple[_Key, int]]) ->
     return found
 
 
-def _closed(inventory: Inventory, drawn: Mapping[CounterId, int]) -> Mapping[CounterId, int]:
+def _closed(inventory: Inventory, drawn: dict[CounterId, int]) -> dict[CounterId, int]:
     """Use up the gates of devices that are incompatible with devices in use."""
     if not inventory.exclusions:
         return drawn

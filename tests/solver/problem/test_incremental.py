@@ -44,7 +44,7 @@ def look(problem: Problem) -> dict[str, object]:
         found[name] = [[(place[index], value) for index, value in getattr(each, name).items()] for each in answers]
     found["failures"] = [each.failure for each in answers]
     ledger = problem.available.ledger
-    found["usage"] = ({place[each] for each in ledger.exclusive}, dict(ledger.absent), dict(ledger.drawn))
+    found["usage"] = ({place[each] for each in ledger.exclusive}, dict(ledger.absent), ledger.drawn)
     found["shared"] = {place[index]: amounts for index, amounts in ledger.shared.items()}
     found["states"] = (problem.available.states, problem.available.wide_state, problem.available.is_unused.tolist())
     found["partitions"] = [fragmentation.partitions(problem, node) for node in range(problem.node_count)]

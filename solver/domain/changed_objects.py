@@ -39,6 +39,8 @@ def changed_objects(was: tuple[Each, ...], now: tuple[Each, ...]) -> ChangedObje
     """
     if was is now:
         return ChangedObjects((), ())
+    if not was:
+        return ChangedObjects((), now)
     for known_was, known_now, known in tuple(_answers):
         if known_was is was and known_now is now:
             return known

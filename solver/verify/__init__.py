@@ -3,14 +3,18 @@ The independent checker: whether a plan keeps every rule of the API and of the c
 
 `check` is written from the API's semantics and not from the solver. It imports the domain and the door to CEL and
 nothing else, and implements pools, taints, node fit and rounding again, so that only the same mistake made twice goes
-unnoticed. It runs before every commit; a plan that fails is never written. The shell, `simulate` and all tests call it.
+unnoticed. It runs on every plan; a plan that fails is never written. The shell, `simulate` and all tests call it.
+
+Right before a unit is written, `recheck` and `clashes` judge it on the present cluster by the same modules. What they
+say is shown to users: such a message is a whole sentence, and names pods and claims of the reader's namespace only.
 
 A check costs what its plan touches, and what the snapshot has changed since the last check with the same
 `VerifierCache`; without a cache, one pass over nodes, slices, claims and pods.
 
 `checker` runs one module per kind of rule: `node_fit`, `node_allocatable` (KEP-5517), `inter_pod` (ports, affinity,
-spread), `volumes`, `claims` (with allocation results), `requests`, `devices` (with constraints), `usage` (exclusive
-devices, capacities, counters), `extended_resources` (KEP-5004), `gangs`, `preemption` (with node reservations).
+spread), `volumes`, `claims` (with allocation results), `requests` (with selectors and constraints), `devices`, `usage`
+(exclusive devices, capacities, counters), `extended_resources` (KEP-5004), `gangs`, `preemption` (with node
+reservations). `before_write` runs those that need no CEL and no other pods than those of the unit's nodes.
 `violations` is the closed list of rules. The checks share `plan_context` (batch and plan by key), `snapshot_index` with
 `pools` and `label_groups` (the snapshot by key, built of the indexes of `object_index`), and `matching` (node
 selectors, taints).

@@ -55,7 +55,7 @@ def _violations(context: PlanContext, batch: Batch, plan: Plan) -> Iterator[Viol
     for new in made:
         yield from requests.request_violations(new, context)
         yield from devices.device_violations(new, context)
-        yield from devices.constraint_violations(new, context)
+        yield from requests.constraint_violations(new, context)
         yield from claims.derived_violations(new, context)
     yield from usage.violations(made, context)
     yield from gangs.violations(batch, plan, context)

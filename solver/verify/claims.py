@@ -28,6 +28,7 @@ from solver.domain import (
     Pod,
     PodClaim,
     Violation,
+    wording,
 )
 from solver.verify import matching
 from solver.verify.plan_context import NewAllocation, PlanContext, ServedRequest, consumers
@@ -54,27 +55,31 @@ def _allocations(plan: Plan, context: PlanContext, users: dict[ClaimId, tuple[Pl
     times = Counter(each.claim for each in plan.allocations)
     for claim_id, count in times.items():
         if count > 1:
-            yield broken(Rule.ALLOCATION_TWICE, claim_id, f"the plan allocates it {count} times")
+            yield broken(Rule.ALLOCATION_TWICE, claim_id, f"claim {claim_id} would be allocated {count} times")
         if claim_id not in users:
-            yield broken(Rule.ALLOCATION_UNUSED, claim_id, "no placed pod uses it")
+            yield broken(
+                Rule.ALLOCATION_UNUSED, claim_id, f"claim {claim_id} would be allocated, and no pod of the plan uses it"
+            )
     for each in plan.allocations:
         claim = context.claims.get(each.claim)
         if claim is None:
-            yield broken(Rule.ALLOCATION_UID, each.claim, "there is no such claim")
+            yield broken(Rule.ALLOCATION_UID, each.claim, f"claim {each.claim} was deleted")
         elif claim.uid != each.claim_uid:
-            message = f"the plan means the claim with uid {each.claim_uid}, there is {claim.uid}"
+            message = f"claim {each.claim} was deleted, and another one has its name"
             yield broken(Rule.ALLOCATION_UID, each.claim, message)
         elif claim.allocation is not None:
-            yield broken(Rule.ALLOCATION_TWICE, each.claim, "it has an allocation already")
+            yield broken(Rule.ALLOCATION_TWICE, each.claim, f"claim {each.claim} is allocated already")
 
 
 def _entry(pod: Pod, entry: PodClaim, context: PlanContext) -> Iterator[Violation]:
     claim = context.claims.get(entry.claim) if entry.claim is not None else None
     if claim is None:
-        yield broken(Rule.CLAIM_MISSING, pod.id, f"the claim of its entry {entry.entry} does not exist")
+        named = f"claim {entry.claim} was deleted"
+        message = named if entry.claim is not None else f"pod {pod.id} has no claim yet for its entry {entry.entry}"
+        yield broken(Rule.CLAIM_MISSING, pod.id, message)
         return
     if entry.template and not is_owned(pod, claim, context):
-        yield broken(Rule.CLAIM_NOT_OWNED, claim.id, f"it was not made for {pod.id}")
+        yield broken(Rule.CLAIM_NOT_OWNED, claim.id, f"claim {claim.id} was not made for pod {pod.id}")
 
 
 def is_owned(pod: Pod, claim: Claim, context: PlanContext) -> bool:
@@ -87,18 +92,19 @@ def _consumed(
     claim: Claim, fresh: Allocation | None, placements: tuple[Placement, ...], context: PlanContext
 ) -> Iterator[Violation]:
     if claim.is_deleting:
-        yield broken(Rule.CLAIM_DELETING, claim.id, "it is being deleted")
+        yield broken(Rule.CLAIM_DELETING, claim.id, f"claim {claim.id} is being deleted")
     if claim.invalid:
-        yield broken(Rule.CLAIM_INVALID, claim.id, claim.invalid)
+        yield broken(Rule.CLAIM_INVALID, claim.id, f"claim {claim.id} cannot be read: {wording.quoted(claim.invalid)}")
     reserved = {each.uid for each in claim.reserved_for}
     pods = [context.pods[each.pod] for each in placements]
     arriving = {_consumer(claim, pod, context) for pod in pods if not is_reserved(claim, pod, context)}
     if arriving and len(arriving | reserved) > MAX_RESERVED_FOR:
-        message = f"it would have {len(arriving | reserved)} consumers, at most {MAX_RESERVED_FOR} are allowed"
+        count = len(arriving | reserved)
+        message = f"claim {claim.id} would have {count} consumers, and a claim can have {MAX_RESERVED_FOR}"
         yield broken(Rule.CLAIM_FULL, claim.id, message)
     allocation = claim.allocation or fresh
     if allocation is None:
-        yield broken(Rule.CLAIM_UNALLOCATED, claim.id, f"{placements[0].pod} is placed and it has no allocation")
+        yield broken(Rule.CLAIM_UNALLOCATED, claim.id, f"claim {claim.id} is not allocated")
         return
     yield from _reachable(claim, allocation, placements, context)
     if claim.allocation is not None and arriving:
@@ -140,10 +146,10 @@ def _reachable(
         if node is None:
             continue
         if allocation.skips_node_operations and OPTIONAL_NODE_OPERATIONS not in node.declared_features:
-            message = f"node {node.name}, where {placement.pod} is placed, does not declare {OPTIONAL_NODE_OPERATIONS}"
+            message = f"node {node.name} does not declare {OPTIONAL_NODE_OPERATIONS}, which claim {claim.id} needs"
             yield broken(Rule.NODE_FEATURES, claim.id, message)
         if allocation.node_selector is not None and not matching.selects(allocation.node_selector, node):
-            message = f"its node selector does not match node {node.name}, where {placement.pod} is placed"
+            message = f"claim {claim.id} is allocated where node {node.name} cannot use it"
             yield broken(Rule.CLAIM_ELSEWHERE, claim.id, message)
 
 
@@ -151,8 +157,8 @@ def _untainted(claim: Claim, allocation: Allocation, context: PlanContext) -> It
     """Check taints against the tolerations in the allocation, as the eviction controller does (KEP-5055)."""
     for result in allocation.results:
         for taint in matching.untolerated(context.pools.taints(result.device), result.tolerations):
-            message = f"its device {result.device} has got the taint {taint}"
-            yield broken(Rule.CLAIM_TAINTED, claim.id, f"{message}: no new consumers")
+            message = f"claim {claim.id} holds device {result.device}, which has the taint {taint} now"
+            yield broken(Rule.CLAIM_TAINTED, claim.id, message)
 
 
 _MOST_TERMS: Final = 64

@@ -1,97 +1,30 @@
 """
-Devices and constraints: every device of a new allocation exists, matches its request and has a correct result entry.
+Devices: every device of a new allocation exists, can be used where its consumers are, and has a correct result entry.
 
-`constraint_violations` checks matchAttribute and distinctAttribute over the devices of the covered requests.
+`consumption` says what one result consumes of a device's capacities (KEP-5075). What selectors and constraints say of a
+device is in `requests`: nothing here evaluates CEL.
 """
 
 import re
-from collections.abc import Iterator
-from itertools import combinations
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from solver.domain import (
     OPTIONAL_NODE_OPERATIONS,
-    AttributeKind,
-    Constraint,
-    ConstraintKind,
+    Capacity,
     Device,
     DeviceClass,
-    DeviceId,
     DeviceResult,
+    Quantity,
+    RequestPolicy,
     SubRequest,
     Violation,
 )
-from solver.feasibility.selectors import SelectorError, compile_derived
+from solver.domain.quantity import plain
 from solver.verify import matching
 from solver.verify.plan_context import NewAllocation, PlanContext, ServedRequest
 from solver.verify.pools import Published
-from solver.verify.requests import SelectionError, consumption, selects
 from solver.verify.violations import Rule, broken
-
-Values = frozenset[tuple[AttributeKind, int | bool | str]]
-"""The typed values of an attribute: one for a scalar, any number for a list, none if it is missing."""
-
-
-def constraint_violations(new: NewAllocation, context: PlanContext) -> Iterator[Violation]:
-    """Check every constraint of a newly new claim."""
-    for constraint in new.claim.constraints:
-        found: list[tuple[DeviceId, Values]] = []
-        for served, result in _covered(new, constraint):
-            published = context.pools.find(result.device)
-            if published is not None:
-                found.append((result.device, attribute_values(published, constraint.attribute, served.wanted)))
-        yield from _constraint(new, constraint, found)
-
-
-def covers(constraint: Constraint, main: str, chosen: str) -> bool:
-    """Whether a constraint covers a request: by `main`, by `main/sub` of the chosen alternative, or by no names."""
-    return not constraint.requests or bool({main, chosen} & set(constraint.requests))
-
-
-def _covered(new: NewAllocation, constraint: Constraint) -> Iterator[tuple[ServedRequest, DeviceResult]]:
-    for served in new.served:
-        if covers(constraint, served.request.name, served.name):
-            yield from ((served, result) for result in served.results)
-
-
-def _constraint(
-    new: NewAllocation, constraint: Constraint, found: list[tuple[DeviceId, Values]]
-) -> Iterator[Violation]:
-    name = constraint.attribute
-    for device, values in found:
-        if not values:
-            yield broken(Rule.CONSTRAINT_ATTRIBUTE, new.claim.id, f"device {device} has no attribute {name}")
-    if constraint.kind == ConstraintKind.MATCH:
-        if found and not frozenset.intersection(*(values for _, values in found)):
-            devices = ", ".join(str(device) for device, _ in found)
-            yield broken(Rule.CONSTRAINT_MATCH, new.claim.id, f"{devices} have no value of {name} in common")
-    elif constraint.kind == ConstraintKind.DISTINCT:
-        for (first, left), (second, right) in combinations(found, 2):
-            if left & right:
-                message = f"{first} and {second} have the same {name}"
-                yield broken(Rule.CONSTRAINT_DISTINCT, new.claim.id, message)
-
-
-def attribute_values(published: Published, name: str, wanted: SubRequest | None = None) -> Values:
-    """
-    Return the value that a request derives; else look up the attribute by its qualified name.
-
-    The bare name counts too if the domain is the driver's.
-    """
-    for each in wanted.derived_attributes if wanted is not None else ():
-        if each.name == name:
-            try:
-                derived = compile_derived(each.expression).value(published.id.driver, published.device)
-            except SelectorError:
-                derived = None
-            return frozenset(derived.items()) if derived is not None else frozenset()
-    attributes = dict(published.device.attributes)
-    domain, _, own = name.partition("/")
-    value = attributes.get(name)
-    if value is None and domain == published.id.driver:
-        value = attributes.get(own)
-    return frozenset(value.items()) if value is not None else frozenset()
-
 
 _SHARE_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
 """A share id: a lower-case UUID of 36 characters."""
@@ -103,12 +36,11 @@ def device_violations(new: NewAllocation, context: PlanContext) -> Iterator[Viol
         for result in served.results:
             published = context.pools.find(result.device)
             if published is None:
-                message = f"request {served.name}: the newest generation of its pool has no device {result.device}"
+                message = f"device {result.device} is not published in the newest generation of its pool"
                 yield broken(Rule.DEVICE_UNKNOWN, new.claim.id, message)
                 continue
             for rule, message in _against(new, served, (result, published), context):
-                text = f"request {served.name}, device {result.device}: {message}"
-                yield broken(rule, new.claim.id, text)
+                yield broken(rule, new.claim.id, f"device {result.device} {message}")
 
 
 def _against(
@@ -117,21 +49,26 @@ def _against(
     result, published = pair
     trouble = context.pools.view(published.id.pool_id).trouble
     if trouble:
-        yield Rule.DEVICE_POOL, f"its pool cannot be used: {trouble}"
+        yield Rule.DEVICE_POOL, f"is in a pool of which no device may be allocated: {trouble}"
     for node in new.nodes:
         if not matching.reaches(published.scope, node):
-            yield Rule.DEVICE_SCOPE, f"it cannot be used on node {node.name}"
+            yield Rule.DEVICE_SCOPE, f"cannot be used on node {node.name}"
         if published.skipped and OPTIONAL_NODE_OPERATIONS not in node.declared_features:
-            yield Rule.NODE_FEATURES, f"node {node.name} does not declare the feature {OPTIONAL_NODE_OPERATIONS}"
+            yield (
+                Rule.NODE_FEATURES,
+                f"needs the feature {OPTIONAL_NODE_OPERATIONS}, which node {node.name} does not declare",
+            )
     device_class = context.classes.get(served.wanted.device_class)
     if device_class is not None and is_offered_twice(device_class, served.wanted, published, context):
         resource = device_class.extended_resource_name
-        yield Rule.DEVICE_OFFERED_TWICE, f"a device plugin of its node offers {resource} of class {device_class.name}"
+        yield (
+            Rule.DEVICE_OFFERED_TWICE,
+            f"is offered by a device plugin of its node too, as {resource}",
+        )
     if not is_owned(published, context):
-        yield Rule.DEVICE_NOT_OWNED, "the configuration does not give it to this scheduler"
+        yield Rule.DEVICE_NOT_OWNED, "is not given to this scheduler by the configuration"
     for taint in matching.untolerated(context.pools.taints(published.id), served.wanted.tolerations):
-        yield Rule.DEVICE_TAINT, f"it has the taint {taint}"
-    yield from _selected(served, published, context)
+        yield Rule.DEVICE_TAINT, f"has the taint {taint}, which its request does not tolerate"
     yield from _copied(served, result, published)
     yield from _share(result, published.device)
     yield from _consumed(served, result, published)
@@ -157,19 +94,6 @@ def is_owned(published: Published, context: PlanContext) -> bool:
     return any(matching.term_holds(term, node) for term in owned.node_terms)
 
 
-def _selected(served: ServedRequest, published: Published, context: PlanContext) -> Iterator[tuple[Rule, str]]:
-    device_class = context.classes.get(served.wanted.device_class)
-    if device_class is None:
-        return
-    try:
-        answer = selects(device_class, served.wanted, published)
-    except SelectionError as failure:
-        yield Rule.DEVICE_SELECTOR, str(failure)
-        return
-    if not answer:
-        yield Rule.DEVICE_SELECTOR, f"the selectors of class {device_class.name} or of the request do not match it"
-
-
 def _copied(served: ServedRequest, result: DeviceResult, published: Published) -> Iterator[tuple[Rule, str]]:
     """Check the fields that results copy, because eviction, binding and the kubelet read only the copies."""
     device = published.device
@@ -182,26 +106,105 @@ def _copied(served: ServedRequest, result: DeviceResult, published: Published) -
     }
     for name, (given, expected) in pairs.items():
         if given != expected:
-            yield Rule.RESULT_COPIES, f"{name} is {given!r} in the result and {expected!r} in its source"
+            yield Rule.RESULT_COPIES, f"has {name} {expected!r} now, and {given!r} was planned"
 
 
 def _share(result: DeviceResult, device: Device) -> Iterator[tuple[Rule, str]]:
     if not device.allow_multiple_allocations:
         if result.share_id:
-            yield Rule.RESULT_SHARE, "it cannot be shared and has a share id"
+            yield Rule.RESULT_SHARE, "cannot be shared, and a share of it is planned"
     elif not result.share_id:
         # Admin access takes no share; an allocation of it may still name one.
         if not result.admin_access:
-            yield Rule.RESULT_SHARE, "it is shared and has no share id"
+            yield Rule.RESULT_SHARE, "can be shared, and is planned for one claim alone"
     elif not _SHARE_ID.fullmatch(result.share_id):
-        yield Rule.RESULT_SHARE, f"{result.share_id!r} is not a lower-case UUID"
+        yield Rule.RESULT_SHARE, f"has the share id {result.share_id!r}, which is not a lower-case UUID"
 
 
 def _consumed(served: ServedRequest, result: DeviceResult, published: Published) -> Iterator[tuple[Rule, str]]:
     expected = consumption(published, served.wanted.capacity_requests)
     if expected is None:
-        yield Rule.DEVICE_CAPACITY, "it does not have the capacities that are asked for, or its policies refuse them"
+        yield Rule.DEVICE_CAPACITY, "does not have the capacities that are asked for, or its policies refuse them"
         return
     given = {name: amount.nano for name, amount in result.consumed_capacity}
     if given != expected and not (result.admin_access and not given):
-        yield Rule.RESULT_CONSUMPTION, f"it consumes {given} nano-units, its policies say {expected}"
+        yield Rule.RESULT_CONSUMPTION, f"gives {_amounts(given)} by the plan, {_amounts(expected)} by its policies"
+
+
+def _amounts(consumed: Mapping[str, int]) -> str:
+    """Write nano-units by capacity for a message."""
+    return " and ".join(f"{plain(nano)} of {name}" for name, nano in sorted(consumed.items())) or "nothing"
+
+
+_ONE: Final = 10**9
+"""Nano-units in a whole unit."""
+_THOUSANDTH: Final = _ONE // 1000
+
+
+def consumption(published: Published, asked: tuple[tuple[str, Quantity], ...]) -> dict[str, int] | None:
+    """
+    Return what one result consumes by published name, or None if the device cannot serve the request even unused.
+
+    A result of a device that is not shareable consumes nothing; its capacity requests are minimum sizes.
+    """
+    capacities = dict(published.device.capacities)
+    wanted: dict[str, int] = {}
+    for name, amount in asked:
+        known = _published_name(name, published)
+        if known is None or known in wanted:
+            return None
+        wanted[known] = amount.nano
+    if not published.device.allow_multiple_allocations:
+        fits = all(amount <= capacities[name].value.nano for name, amount in wanted.items())
+        return {} if fits else None
+    consumed = {name: _by_policy(capacity, wanted.get(name)) for name, capacity in capacities.items()}
+    found = {name: amount for name, amount in consumed.items() if amount is not None}
+    if len(found) < len(consumed) or any(amount > capacities[name].value.nano for name, amount in found.items()):
+        return None
+    return found
+
+
+def _published_name(name: str, published: Published) -> str | None:
+    """Find a published capacity by its name, or with the driver's domain added or removed."""
+    names = dict(published.device.capacities)
+    prefix = f"{published.id.driver}/"
+    spellings = (name, name.removeprefix(prefix), prefix + name)
+    return next((each for each in spellings if each in names), None)
+
+
+def _by_policy(capacity: Capacity, asked: int | None) -> int | None:
+    """Apply default, rounding and limits of the request policy; None if it refuses the amount."""
+    policy = capacity.request_policy or RequestPolicy()
+    if asked is None:
+        return capacity.value.nano if policy.default is None else policy.default.nano
+    if policy.valid_range is not None:
+        return _in_range(policy, asked)
+    if policy.valid_values:
+        return min((each.nano for each in policy.valid_values if each.nano >= asked), default=None)
+    return asked
+
+
+def _in_range(policy: RequestPolicy, asked: int) -> int | None:
+    limits = policy.valid_range
+    if limits is None:
+        return asked
+    rounded = max(asked, limits.min.nano)
+    if asked >= limits.min.nano and limits.step is not None and limits.step.nano > 0:
+        bounds = [limits.min, limits.step, *([limits.max] if limits.max is not None else [])]
+        is_exact = all(each.nano % _THOUSANDTH == 0 and each.nano < 2**63 * _THOUSANDTH for each in bounds)
+        size = _THOUSANDTH if is_exact and not limits.counts_whole_units else _ONE
+        if size == _THOUSANDTH and asked % size:
+            return None
+        low, step, amount = (-(-each // size) for each in (limits.min.nano, limits.step.nano, asked))
+        rounded = (low + -(-(amount - low) // step) * step) * size
+        if rounded >= 2**63 * size:
+            return None
+    is_default = policy.default is not None and rounded == policy.default.nano
+    if limits.max is not None and rounded > limits.max.nano and not is_default:
+        return None
+    return rounded
+
+
+def is_large_enough(wanted: SubRequest, published: Published) -> bool:
+    """Whether the unused device has the requested capacities."""
+    return consumption(published, wanted.capacity_requests) is not None

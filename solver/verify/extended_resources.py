@@ -49,7 +49,7 @@ def _placed(placement: Placement, pod: Pod, node: Node, context: PlanContext) ->
         return
     if claim.resources != set(expected):
         given, wanted = ", ".join(sorted(claim.resources)), ", ".join(sorted(expected)) or "nothing"
-        message = f"its claim serves {given}; devices have to serve {wanted} on node {node.name}"
+        message = f"devices were planned for {given} of pod {pod.id}, and serve {wanted} on node {node.name} now"
         yield broken(Rule.EXTENDED_RESOURCE_RESOURCES, pod.id, message)
         return
     yield from _requests(pod, claim, expected)

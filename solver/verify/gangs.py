@@ -18,10 +18,9 @@ from solver.domain import (
     Violation,
 )
 from solver.verify import matching
-from solver.verify.devices import Values, attribute_values
 from solver.verify.plan_context import PlanContext
 from solver.verify.pools import Published
-from solver.verify.requests import SelectionError, selects
+from solver.verify.requests import SelectionError, Values, attribute_values, selects
 from solver.verify.violations import Rule, broken
 
 

@@ -23,6 +23,7 @@ from solver.domain import (
     PodId,
     TopologySpreadConstraint,
     Violation,
+    wording,
 )
 from solver.verify import matching
 from solver.verify.label_groups import LabelGroups, selected
@@ -49,6 +50,13 @@ def violations(plan: Plan, context: PlanContext) -> Iterator[Violation]:
     yield from sorted(_anti_affinity(pods), key=attrgetter("subject", "message"))
     yield from _affinity(pods)
     yield from _spread(pods)
+
+
+def port_violations(plan: Plan, context: PlanContext) -> Iterator[Violation]:
+    """Check host ports alone: of the running pods only those on the plan's nodes are looked at."""
+    placed = (context.pods.get(placement.pod) for placement in plan.placements)
+    if any(pod.host_ports for pod in placed if pod is not None):
+        yield from _ports(_PodsOnNodes.of(plan, context))
 
 
 def _is_asked(plan: Plan, context: PlanContext) -> bool:
@@ -132,7 +140,8 @@ def _ports(pods: _PodsOnNodes) -> Iterator[Violation]:
         for port in seat.pod.host_ports if seat.is_new else ():
             holder = node.holder(port)
             if holder is not None:
-                message = f"{port.protocol} port {port.port} of node {seat.node.name} belongs to {holder.pod.id}"
+                other = wording.seen(holder.pod.id, seat.pod.id.namespace)
+                message = f"host port {port.port} ({port.protocol}) of node {seat.node.name} is taken by {other}"
                 yield broken(Rule.NODE_PORTS, seat.pod.id, message)
         for port in seat.pod.host_ports:
             node.take(port, seat)

@@ -38,15 +38,21 @@ def term_holds(term: NodeSelectorTerm, node: Node) -> bool:
 def _holds(requirement: NodeSelectorRequirement, values: dict[str, str]) -> bool:
     has = requirement.key in values
     value = values.get(requirement.key, "")
-    outcomes = {
-        "In": has and value in requirement.values,
-        "NotIn": not has or value not in requirement.values,
-        "Exists": has,
-        "DoesNotExist": not has,
-        "Gt": has and _is_ordered(requirement.values, (value,)),
-        "Lt": has and _is_ordered((value,), requirement.values),
-    }
-    return outcomes.get(requirement.operator, False)
+    match requirement.operator:
+        case "In":
+            return has and value in requirement.values
+        case "NotIn":
+            return not has or value not in requirement.values
+        case "Exists":
+            return has
+        case "DoesNotExist":
+            return not has
+        case "Gt":
+            return has and _is_ordered(requirement.values, (value,))
+        case "Lt":
+            return has and _is_ordered((value,), requirement.values)
+        case _:
+            return False
 
 
 def _is_ordered(lower: tuple[str, ...], upper: tuple[str, ...]) -> bool:
@@ -81,14 +87,18 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
         return False
     same_effect = toleration.effect in {"", taint.effect}
     same_key = toleration.key in ({taint.key} if taint.key == BINDING_FAILED_TAINT else {"", taint.key})
-    same_value = {
-        "Exists": True,
-        "Equal": toleration.value == taint.value,
-        "": toleration.value == taint.value,
-        "Gt": _is_decimal_above(taint.value, toleration.value),
-        "Lt": _is_decimal_above(toleration.value, taint.value),
-    }
-    return same_effect and same_key and same_value.get(toleration.operator, False)
+    match toleration.operator:
+        case "Exists":
+            same_value = True
+        case "Equal" | "":
+            same_value = toleration.value == taint.value
+        case "Gt":
+            same_value = _is_decimal_above(taint.value, toleration.value)
+        case "Lt":
+            same_value = _is_decimal_above(toleration.value, taint.value)
+        case _:
+            same_value = False
+    return same_effect and same_key and same_value
 
 
 def _is_decimal_above(high: str, low: str) -> bool:

@@ -20,7 +20,7 @@ from solver.domain import (
     Pod,
     Violation,
 )
-from solver.domain.quantity import NANO
+from solver.domain.quantity import NANO, plain
 from solver.verify.plan_context import PlanContext
 from solver.verify.violations import Rule, broken
 
@@ -32,6 +32,8 @@ class NodeAllocatableCheck:
     context: PlanContext
     fresh: dict[ClaimId, Allocation]
     users: defaultdict[ClaimId, set[str]] = field(default_factory=lambda: defaultdict(set))
+    known: dict[ClaimId, "_Taken"] = field(default_factory=dict)
+    """What claims take, as far as it was asked for."""
 
     @classmethod
     def of(cls, plan: Plan, context: PlanContext) -> "NodeAllocatableCheck":
@@ -66,7 +68,7 @@ class NodeAllocatableCheck:
         for resource, slack in pod.level_slack:
             amount = _units(resource, sum(each.get(resource, 0) for each in totals))
             if amount > slack:
-                message = f"its claims take {amount} of {resource}, and its pod-level requests leave {slack}"
+                message = f"claims of pod {pod.id} take {amount} of {resource}, its pod-level requests leave {slack}"
                 yield broken(Rule.NODE_ALLOCATABLE_POD_LEVEL, pod.id, message)
         yield from _above_limits(pod, taken)
 
@@ -75,24 +77,30 @@ class NodeAllocatableCheck:
     ) -> Iterator[Violation]:
         stated = _Taken() if said is None else _Taken.said(said)
         if stated != taken:
-            message = f"claim {claim} takes {taken.worded()}, and the placement states {stated.worded()}"
+            message = f"claim {claim} takes {taken.worded()} of its node, {stated.worded()} was planned"
             yield broken(Rule.NODE_ALLOCATABLE_STATUS, pod.id, message)
         containers = _containers(pod, claim)
         if taken.is_legacy and not containers:
-            message = f"no container uses claim {claim}, which takes {taken.worded()}"
+            message = f"no container of pod {pod.id} uses claim {claim}, which takes {taken.worded()} of the node"
             yield broken(Rule.NODE_ALLOCATABLE_UNUSED, pod.id, message)
         if said is not None and said.containers != containers:
-            yield broken(
-                Rule.NODE_ALLOCATABLE_STATUS, pod.id, f"claim {claim} is for {containers}, not {said.containers}"
+            message = (
+                f"claim {claim} is for the containers {containers} of pod {pod.id}, {said.containers} were planned"
             )
+            yield broken(Rule.NODE_ALLOCATABLE_STATUS, pod.id, message)
         known = self.context.claims.get(claim)
         others = {each.uid for each in known.reserved_for} if known is not None else set()
         if taken.mapping and (others | self.users[claim]) - {pod.uid}:
-            message = f"it maps {taken.mapping} of its node, and {pod.id} is not its only pod"
+            message = f"claim {claim} takes {taken.worded()} of its node, and pod {pod.id} is not its only pod"
             yield broken(Rule.NODE_ALLOCATABLE_SHARED, claim, message)
 
     def _taken(self, claim: ClaimId) -> "_Taken":
         """Return what a claim takes; admin access takes nothing."""
+        if claim not in self.known:
+            self.known[claim] = self._read(claim)
+        return self.known[claim]
+
+    def _read(self, claim: ClaimId) -> "_Taken":
         found, allocation = _Taken(), self.fresh.get(claim)
         if allocation is None and claim in self.context.claims:
             allocation = self.context.claims[claim].allocation
@@ -149,7 +157,16 @@ class _Taken:
 
     def worded(self) -> str:
         """Write it for messages."""
-        return f"{self.mapping}, {self.per_pod} per pod and {self.per_container} per container"
+        parts = (
+            f"{plain(nano)} of {resource}{where}"
+            for where, amounts in (
+                ("", self.mapping),
+                (" per pod", self.per_pod),
+                (" per container", self.per_container),
+            )
+            for resource, nano in amounts.items()
+        )
+        return ", ".join(parts) or "nothing"
 
 
 def _above_limits(pod: Pod, taken: Mapping[ClaimId, _Taken]) -> Iterator[Violation]:
@@ -160,7 +177,9 @@ def _above_limits(pod: Pod, taken: Mapping[ClaimId, _Taken]) -> Iterator[Violati
         for resource, slack in container.limit_slack:
             amount = _units(resource, sum(each.get(resource, 0) for each in totals))
             if amount > slack:
-                message = f"claims of {container.name} take {amount} of {resource}, its pod-level limits leave {slack}"
+                message = (
+                    f"claims of {container.name} in pod {pod.id} take {amount} of {resource}, its limits leave {slack}"
+                )
                 yield broken(Rule.NODE_ALLOCATABLE_POD_LEVEL, pod.id, message)
 
 

@@ -8,7 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from solver.domain import Batch, Node, Placement, Plan, Pod, PodId, Taint, Violation
+from solver.domain import Batch, Node, Placement, Plan, Pod, PodId, Taint, Violation, wording
+from solver.domain.quantity import amount_of
 from solver.verify import extended_resources, matching
 from solver.verify.node_allocatable import NodeAllocatableCheck
 from solver.verify.plan_context import PlanContext
@@ -25,7 +26,7 @@ def node_violations(plan: Plan, context: PlanContext) -> Iterator[Violation]:
     for placement in plan.placements:
         pod, node = context.pods.get(placement.pod), context.nodes.get(placement.node)
         if node is None:
-            yield broken(Rule.NODE_UNKNOWN, placement.pod, f"there is no node {placement.node}")
+            yield broken(Rule.NODE_UNKNOWN, placement.pod, f"node {placement.node} is gone")
         elif pod is not None:
             arriving[node.name][pod.uid] = with_devices.added(pod, placement)
             yield from suits(pod, node)
@@ -40,17 +41,20 @@ def suits(pod: Pod, node: Node) -> Iterator[Violation]:
     if node.is_unschedulable and any(matching.untolerated((CORDON,), pod.tolerations)):
         yield broken(Rule.NODE_UNSCHEDULABLE, pod.id, f"node {node.name} is cordoned")
     for taint in matching.untolerated(node.taints, pod.tolerations):
-        message = f"node {node.name} has the taint {taint}"
+        message = f"node {node.name} has the taint {taint}, which pod {pod.id} does not tolerate"
         yield broken(Rule.NODE_TAINT, pod.id, message)
     labels = dict(node.labels)
     for key, value in pod.node_selector:
         if labels.get(key) != value:
-            yield broken(Rule.NODE_AFFINITY, pod.id, f"node {node.name} does not have the label {key}={value}")
+            message = f"node {node.name} does not have the label {key}={value}, which pod {pod.id} selects"
+            yield broken(Rule.NODE_AFFINITY, pod.id, message)
     if pod.required_affinity is not None and not matching.selects(pod.required_affinity, node):
-        yield broken(Rule.NODE_AFFINITY, pod.id, f"no term of its required node affinity holds on node {node.name}")
+        message = f"node {node.name} does not match the required node affinity of pod {pod.id}"
+        yield broken(Rule.NODE_AFFINITY, pod.id, message)
     for feature in pod.required_features:
         if feature not in node.declared_features:
-            yield broken(Rule.NODE_FEATURES, pod.id, f"node {node.name} does not declare the feature {feature}")
+            message = f"node {node.name} does not declare the feature {feature}, which pod {pod.id} requires"
+            yield broken(Rule.NODE_FEATURES, pod.id, message)
 
 
 def _has_room(node: Node, arriving: list[Pod], running: list[Pod], context: PlanContext) -> Iterator[Violation]:
@@ -60,26 +64,24 @@ def _has_room(node: Node, arriving: list[Pod], running: list[Pod], context: Plan
     Extended resources that devices serve are left out.
     """
     allocatable = dict(node.allocatable)
-    names = " and ".join(str(pod.id) for pod in arriving)
-    filled = sum(amount for pod in running for resource, amount in pod.requests if resource == "pods")
-    if len(arriving) + len(running) + filled > allocatable.get("pods", 0):
-        message = f"{names} would be pods {len(running) + 1} to {len(running) + len(arriving)}"
-        yield broken(Rule.NODE_PODS, node.name, f"{message}, it runs at most {allocatable.get('pods', 0)}")
-    taken: defaultdict[str, int] = defaultdict(int)
-    for resource, amount in (pair for pod in (*running, *arriving) for pair in pod.requests):
-        taken[resource] += amount
-    asked = sorted(
-        {
-            resource
-            for pod in arriving
-            for resource, amount in pod.requests
-            if amount > 0 and resource not in extended_resources.served(pod, node, context)
-        }
-    )
-    for resource in asked:
-        if taken[resource] > allocatable.get(resource, 0):
-            message = f"with {names} its pods request {taken[resource]} of {resource}"
-            yield broken(Rule.NODE_RESOURCES, node.name, f"{message}, it has {allocatable.get(resource, 0)}")
+    left = defaultdict[str, int](int, allocatable)
+    for resource, amount in (pair for pod in running for pair in pod.requests):
+        left[resource] -= amount
+    room = left["pods"] - len(running)
+    if len(arriving) > room:
+        message = f"node {node.name} has {max(0, room)} of pods left, the plan takes {len(arriving)}"
+        yield broken(Rule.NODE_PODS, node.name, message)
+    asked, own = Counter[str](), set[str]()
+    for pod in arriving:
+        by_devices = extended_resources.served(pod, node, context)
+        own.update(resource for resource, amount in pod.requests if amount > 0 and resource not in by_devices)
+        for resource, amount in pod.requests:
+            asked[resource] += amount
+    for resource in sorted(own):
+        if asked[resource] > left[resource]:
+            has, takes = amount_of(resource, max(0, left[resource])), amount_of(resource, asked[resource])
+            message = f"node {node.name} has {has} of {resource} left, the plan takes {takes}"
+            yield broken(Rule.NODE_RESOURCES, node.name, message)
 
 
 def pod_violations(batch: Batch, plan: Plan, context: PlanContext) -> Iterator[Violation]:
@@ -107,21 +109,28 @@ def pod_violations(batch: Batch, plan: Plan, context: PlanContext) -> Iterator[V
 def _identity(pod_id: PodId, uid: str, context: PlanContext) -> Iterator[Violation]:
     pod = context.pods.get(pod_id)
     if pod is None:
-        yield broken(Rule.POD_UNKNOWN, pod_id, "the batch has no such pod")
+        yield broken(Rule.POD_UNKNOWN, pod_id, f"pod {pod_id} was deleted")
     elif pod.uid != uid:
-        yield broken(Rule.POD_UID, pod_id, f"the plan means the pod with uid {uid}, the batch has {pod.uid}")
+        yield broken(Rule.POD_UID, pod_id, f"pod {pod_id} was deleted, and another one has its name")
+
+
+def obstacles(pod: Pod) -> Iterator[str]:
+    """Return why a pod may not be placed now, whatever the cluster is like."""
+    if pod.node_name:
+        yield f"is bound to node {pod.node_name} already"
+    if pod.is_terminal:
+        yield "has ended"
+    elif pod.is_deleting:
+        yield "is being deleted"
+    if pod.scheduling_gates:
+        yield f"has the scheduling gate {pod.scheduling_gates[0]}"
+    if pod.invalid:
+        yield f"cannot be read: {wording.quoted(pod.invalid)}"
 
 
 def _placed(placement: Placement, pod: Pod, context: PlanContext) -> Iterator[Violation]:
-    obstacles = {
-        f"it is invalid: {pod.invalid}": bool(pod.invalid),
-        f"it waits for its gates {', '.join(pod.scheduling_gates)}": bool(pod.scheduling_gates),
-        "it is being deleted": pod.is_deleting,
-        "it has finished": pod.is_terminal,
-        f"it is bound to node {pod.node_name}": bool(pod.node_name),
-    }
-    for message in (message for message, holds in obstacles.items() if holds):
-        yield broken(Rule.POD_UNSCHEDULABLE, pod.id, message)
+    for obstacle in obstacles(pod):
+        yield broken(Rule.POD_UNSCHEDULABLE, pod.id, f"pod {pod.id} {obstacle}")
     claims = (
         pod.claim_ids
         if placement.extended_resource_claim is None
@@ -130,12 +139,11 @@ def _placed(placement: Placement, pod: Pod, context: PlanContext) -> Iterator[Vi
     if sorted(placement.claims) != sorted(claims):
         listed = ", ".join(str(each) for each in placement.claims) or "none"
         used = ", ".join(str(each) for each in claims) or "none"
-        yield broken(Rule.POD_CLAIMS, pod.id, f"the placement lists the claims {listed}; the pod uses {used}")
+        yield broken(Rule.POD_CLAIMS, pod.id, f"claims {listed} were planned for pod {pod.id}, it uses {used}")
         return
     for number, key in enumerate(placement.claims):
         meant = placement.claim_uids[number] if number < len(placement.claim_uids) else ""
         there = context.index.claims.by_id.get(key)
         is_made = placement.extended_resource_claim is not None and placement.extended_resource_claim.id == key
         if meant if is_made else there is not None and there.uid != meant:
-            message = f"the placement means a claim {key} with uid {meant or '(none)'}, which is another one"
-            yield broken(Rule.POD_CLAIMS, pod.id, message)
+            yield broken(Rule.POD_CLAIMS, pod.id, f"claim {key} was deleted, and another one has its name")

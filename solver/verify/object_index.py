@@ -23,6 +23,8 @@ class ObjectIndex(ABC, Generic[Item]):
 
     def follow(self, now: tuple[Item, ...]) -> None:
         """Make this the index of a tuple. If that raises, the index is of no tuple and must be dropped."""
+        if now is self._followed:
+            return
         gone, added = changed_objects(self._followed, now)
         for each in gone:
             self._set(each, present=False)

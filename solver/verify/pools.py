@@ -1,17 +1,19 @@
 """Pools: the newest generation of each, and whether it is usable; independent of `feasibility.pools`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
 from solver.domain import (
     MAX_COMPATIBILITY_GROUPS,
+    Capacity,
     Device,
     DeviceId,
     DeviceTaintRule,
     Node,
     NodeScope,
     PoolId,
+    Quantity,
     ResourceSlice,
     Taint,
 )
@@ -40,13 +42,13 @@ class PoolView:
     The newest generation of a pool over all slices of the cluster.
 
     `trouble` says why no device of it may be allocated (incomplete or invalid), else empty. `counters` are the
-    published nano-units by (counter set, counter).
+    published amounts by (counter set, counter).
     """
 
     trouble: str
     slices: tuple[ResourceSlice, ...] = ()
     devices: dict[str, Published] = field(default_factory=dict)
-    counters: dict[tuple[str, str], int] = field(default_factory=dict)
+    counters: dict[tuple[str, str], Quantity] = field(default_factory=dict)
 
 
 class Pools(ObjectIndex[ResourceSlice]):
@@ -54,29 +56,37 @@ class Pools(ObjectIndex[ResourceSlice]):
 
     def __init__(self) -> None:
         super().__init__()
+        self._given: tuple[DeviceTaintRule, ...] = ()
         self._rules: tuple[DeviceTaintRule, ...] = ()
-        self._views: dict[tuple[str, str], PoolView] = {}
-        self._by_pool: ObjectGroups[tuple[str, str], ResourceSlice] = ObjectGroups()
+        self._views: dict[PoolId, PoolView] = {}
+        self._by_pool: ObjectGroups[PoolId, ResourceSlice] = ObjectGroups()
         self._by_node: ObjectGroups[str, ResourceSlice] = ObjectGroups()
 
     def obey(self, rules: tuple[DeviceTaintRule, ...]) -> None:
         """Take the DeviceTaintRules that are in force."""
-        self._rules = tuple(rule for rule in rules if not rule.selects_nothing)
+        if rules is not self._given:
+            self._given, self._rules = rules, tuple(rule for rule in rules if not rule.selects_nothing)
+
+    def replace(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
+        """Put a slice in the place of another, where no snapshot is followed."""
+        if before is not None:
+            self._set(before, present=False)
+        if after is not None:
+            self._set(after, present=True)
 
     def _set(self, each: ResourceSlice, *, present: bool) -> None:
-        key = (each.driver, each.pool)
+        key = each.pool_id
         self._by_pool.set(key, each, present=present)
         self._by_node.set(each.scope.node_name, each, present=present)
         self._views.pop(key, None)
 
     def view(self, pool: PoolId) -> PoolView:
         """Return a pool; a pool without slices has no devices."""
-        key = (pool.driver, pool.pool)
-        found = self._views.get(key)
+        found = self._views.get(pool)
         if found is None:
-            found = _read(sorted(self._by_pool.of(key), key=attrgetter("name")))
+            found = _read(sorted(self._by_pool.of(pool), key=attrgetter("name")))
             if found.slices:
-                self._views[key] = found
+                self._views[pool] = found
         return found
 
     def find(self, device: DeviceId) -> Published | None:
@@ -95,8 +105,8 @@ class Pools(ObjectIndex[ResourceSlice]):
     def seen_from(self, node: Node) -> Iterator[PoolView]:
         """Return the pools with devices that the node can use in their newest generation."""
         nearby = (*self._by_node.of(""), *self._by_node.of(node.name))
-        for key in sorted({(each.driver, each.pool) for each in nearby}):
-            view = self.view(PoolId(*key))
+        for pool in sorted({each.pool_id for each in nearby}):
+            view = self.view(pool)
             if any(_shows_devices(each, node) for each in view.slices):
                 yield view
 
@@ -127,7 +137,7 @@ def _read(slices: list[ResourceSlice]) -> PoolView:
         for device in each.devices
     }
     counters = {
-        (counter_set.name, counter): amount.nano
+        (counter_set.name, counter): amount
         for each in current
         for counter_set in each.counter_sets
         for counter, amount in counter_set.counters
@@ -135,58 +145,38 @@ def _read(slices: list[ResourceSlice]) -> PoolView:
     return PoolView(_trouble(current, counters), current, devices, counters)
 
 
-def _trouble(current: tuple[ResourceSlice, ...], counters: dict[tuple[str, str], int]) -> str:
+def _trouble(current: tuple[ResourceSlice, ...], counters: dict[tuple[str, str], Quantity]) -> str:
     unread = [each.name for each in current if each.invalid]
     if unread:
         return f"its slice {unread[0]} cannot be read"
     expected = {each.slice_count for each in current}
     if expected != {len(current)}:
-        return f"{len(current)} slices of generation {current[0].generation} are there, {sorted(expected)} are stated"
-    names = [device.name for each in current for device in each.devices]
-    if len(set(names)) != len(names):
+        return f"its newest generation {current[0].generation} is not published whole"
+    devices = [device for each in current for device in each.devices]
+    if len({device.name for device in devices}) != len(devices):
         return "it publishes a device name twice"
     sets = [counter_set.name for each in current for counter_set in each.counter_sets]
     if len(set(sets)) != len(sets):
         return "it publishes a counter set twice"
-    consumed = {
-        (consumption.counter_set, counter)
-        for each in current
-        for device in each.devices
-        for consumption in device.consumes_counters
-        for counter, _ in consumption.counters
-    }
-    consumed_sets = {
-        consumption.counter_set
-        for each in current
-        for device in each.devices
-        for consumption in device.consumes_counters
-    }
-    unknown = sorted(consumed_sets - set(sets)) or sorted(
+    consumptions = [consumption for device in devices for consumption in device.consumes_counters]
+    consumed = {(each.counter_set, counter) for each in consumptions for counter, _ in each.counters}
+    unknown = sorted({each.counter_set for each in consumptions} - set(sets)) or sorted(
         f"{each}/{counter}" for each, counter in consumed - set(counters)
     )
     if unknown:
         return f"a device consumes {unknown[0]}, which it does not publish"
-    if any(
-        len(consumption.compatibility_groups) > MAX_COMPATIBILITY_GROUPS
-        for each in current
-        for device in each.devices
-        for consumption in device.consumes_counters
-    ):
+    if any(len(each.compatibility_groups) > MAX_COMPATIBILITY_GROUPS for each in consumptions):
         return "a device has too many compatibility groups"
-    least = min(
-        (*counters.values(), *(nano for each in current for d in each.devices for nano in _amounts(d))), default=0
-    )
-    return "it publishes a negative amount" if least < 0 else ""
+    amounts = [*counters.values(), *(amount for each in consumptions for _, amount in each.counters)]
+    amounts += (amount for device in devices for _, capacity in device.capacities for amount in _amounts(capacity))
+    return "it publishes a negative amount" if any(amount.nano < 0 for amount in amounts) else ""
 
 
-def _amounts(device: Device) -> Iterator[int]:
-    """Every amount of a device, in nano-units."""
-    yield from (amount.nano for consumption in device.consumes_counters for _, amount in consumption.counters)
-    for _, capacity in device.capacities:
-        yield capacity.value.nano
-        policy = capacity.request_policy
-        if policy is None:
-            continue
-        limits = policy.valid_range
-        found = [*policy.valid_values, policy.default, *([limits.min, limits.max, limits.step] if limits else [])]
-        yield from (amount.nano for amount in found if amount is not None)
+def _amounts(capacity: Capacity) -> Sequence[Quantity]:
+    """Every amount of a capacity and its request policy."""
+    policy = capacity.request_policy
+    if policy is None:
+        return (capacity.value,)
+    limits = policy.valid_range
+    found = [*policy.valid_values, policy.default, *([limits.min, limits.max, limits.step] if limits else [])]
+    return (capacity.value, *(amount for amount in found if amount is not None))

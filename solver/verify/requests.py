@@ -1,28 +1,30 @@
 """
-Device requests: every request has devices of one of its alternatives, in the number that it asks for.
+Requests and constraints: what a claim asks for, and what the CEL of users says of its devices.
 
-`selects` says which devices a request selects (CEL), `consumption` what it consumes of their capacities (KEP-5075).
+Every request has as many devices as one of its alternatives asks for, and selects each. `constraint_violations` checks
+matchAttribute and distinctAttribute over the devices of the covered requests.
 """
 
 from collections.abc import Iterator
+from itertools import combinations
 from typing import Final
 
 from solver.domain import (
     AllocationMode,
-    Capacity,
+    AttributeKind,
     Constraint,
     ConstraintKind,
     DeviceClass,
     DeviceId,
+    DeviceResult,
     Node,
-    Quantity,
     Request,
-    RequestPolicy,
     SubRequest,
     Violation,
 )
-from solver.feasibility.selectors import SelectorError, compile_selector
+from solver.feasibility.selectors import SelectorError, compile_derived, compile_selector
 from solver.verify import matching
+from solver.verify.devices import is_large_enough
 from solver.verify.plan_context import NewAllocation, PlanContext, ServedRequest
 from solver.verify.pools import Published
 from solver.verify.violations import Rule, broken
@@ -63,6 +65,7 @@ def _request(new: NewAllocation, request: Request, context: PlanContext) -> Iter
         yield broken(Rule.REQUEST_MIXED, new.claim.id, f"request {request.name} has devices for {names}")
     for served in chosen:
         yield from _served(new, served, context)
+        yield from _selected(new, served, context)
 
 
 def _served(new: NewAllocation, served: ServedRequest, context: PlanContext) -> Iterator[Violation]:
@@ -129,73 +132,20 @@ def _difference(given: set[DeviceId], wanted: set[DeviceId]) -> str:
     return "; ".join(text for text in (missing and f"{missing} missing", surplus and f"{surplus} not meant") if text)
 
 
-_ONE: Final = 10**9
-"""Nano-units in a whole unit."""
-_THOUSANDTH: Final = _ONE // 1000
-
-
-def consumption(published: Published, asked: tuple[tuple[str, Quantity], ...]) -> dict[str, int] | None:
-    """
-    Return what one result consumes by published name, or None if the device cannot serve the request even unused.
-
-    A result of a device that is not shareable consumes nothing; its capacity requests are minimum sizes.
-    """
-    capacities = dict(published.device.capacities)
-    wanted: dict[str, int] = {}
-    for name, amount in asked:
-        known = _published_name(name, published)
-        if known is None or known in wanted:
-            return None
-        wanted[known] = amount.nano
-    if not published.device.allow_multiple_allocations:
-        fits = all(amount <= capacities[name].value.nano for name, amount in wanted.items())
-        return {} if fits else None
-    consumed = {name: _consumed(capacity, wanted.get(name)) for name, capacity in capacities.items()}
-    found = {name: amount for name, amount in consumed.items() if amount is not None}
-    if len(found) < len(consumed) or any(amount > capacities[name].value.nano for name, amount in found.items()):
-        return None
-    return found
-
-
-def _published_name(name: str, published: Published) -> str | None:
-    """Find a published capacity by its name, or with the driver's domain added or removed."""
-    names = dict(published.device.capacities)
-    prefix = f"{published.id.driver}/"
-    spellings = (name, name.removeprefix(prefix), prefix + name)
-    return next((each for each in spellings if each in names), None)
-
-
-def _consumed(capacity: Capacity, asked: int | None) -> int | None:
-    """Apply default, rounding and limits of the request policy; None if it refuses the amount."""
-    policy = capacity.request_policy or RequestPolicy()
-    if asked is None:
-        return capacity.value.nano if policy.default is None else policy.default.nano
-    if policy.valid_range is not None:
-        return _in_range(policy, asked)
-    if policy.valid_values:
-        return min((each.nano for each in policy.valid_values if each.nano >= asked), default=None)
-    return asked
-
-
-def _in_range(policy: RequestPolicy, asked: int) -> int | None:
-    limits = policy.valid_range
-    if limits is None:
-        return asked
-    rounded = max(asked, limits.min.nano)
-    if asked >= limits.min.nano and limits.step is not None and limits.step.nano > 0:
-        bounds = [limits.min, limits.step, *([limits.max] if limits.max is not None else [])]
-        is_exact = all(each.nano % _THOUSANDTH == 0 and each.nano < 2**63 * _THOUSANDTH for each in bounds)
-        size = _THOUSANDTH if is_exact and not limits.counts_whole_units else _ONE
-        if size == _THOUSANDTH and asked % size:
-            return None
-        low, step, amount = (-(-each // size) for each in (limits.min.nano, limits.step.nano, asked))
-        rounded = (low + -(-(amount - low) // step) * step) * size
-        if rounded >= 2**63 * size:
-            return None
-    is_default = policy.default is not None and rounded == policy.default.nano
-    if limits.max is not None and rounded > limits.max.nano and not is_default:
-        return None
-    return rounded
+def _selected(new: NewAllocation, served: ServedRequest, context: PlanContext) -> Iterator[Violation]:
+    """Check that class and request select every device."""
+    device_class = context.classes.get(served.wanted.device_class)
+    for result in served.results if device_class is not None else ():
+        published = context.pools.find(result.device)
+        if device_class is None or published is None:
+            continue
+        try:
+            if selects(device_class, served.wanted, published):
+                continue
+            message = f"class {device_class.name} or request {served.name} does not select it"
+        except SelectionError as failure:
+            message = str(failure)
+        yield broken(Rule.DEVICE_SELECTOR, new.claim.id, f"device {result.device}: {message}")
 
 
 class SelectionError(Exception):
@@ -222,6 +172,66 @@ def _is_true(expression: str, published: Published) -> bool:
     raise SelectionError(f"selector {expression!r} failed: {outcome.message}")
 
 
-def is_large_enough(wanted: SubRequest, published: Published) -> bool:
-    """Whether the unused device has the requested capacities."""
-    return consumption(published, wanted.capacity_requests) is not None
+Values = frozenset[tuple[AttributeKind, int | bool | str]]
+"""The typed values of an attribute: one for a scalar, any number for a list, none if it is missing."""
+
+
+def constraint_violations(new: NewAllocation, context: PlanContext) -> Iterator[Violation]:
+    """Check every constraint of a newly new claim."""
+    for constraint in new.claim.constraints:
+        found: list[tuple[DeviceId, Values]] = []
+        for served, result in _covered(new, constraint):
+            published = context.pools.find(result.device)
+            if published is not None:
+                found.append((result.device, attribute_values(published, constraint.attribute, served.wanted)))
+        yield from _constraint(new, constraint, found)
+
+
+def covers(constraint: Constraint, main: str, chosen: str) -> bool:
+    """Whether a constraint covers a request: by `main`, by `main/sub` of the chosen alternative, or by no names."""
+    return not constraint.requests or bool({main, chosen} & set(constraint.requests))
+
+
+def _covered(new: NewAllocation, constraint: Constraint) -> Iterator[tuple[ServedRequest, DeviceResult]]:
+    for served in new.served:
+        if covers(constraint, served.request.name, served.name):
+            yield from ((served, result) for result in served.results)
+
+
+def _constraint(
+    new: NewAllocation, constraint: Constraint, found: list[tuple[DeviceId, Values]]
+) -> Iterator[Violation]:
+    name = constraint.attribute
+    for device, values in found:
+        if not values:
+            yield broken(Rule.CONSTRAINT_ATTRIBUTE, new.claim.id, f"device {device} has no attribute {name}")
+    if constraint.kind == ConstraintKind.MATCH:
+        if found and not frozenset.intersection(*(values for _, values in found)):
+            devices = ", ".join(str(device) for device, _ in found)
+            yield broken(Rule.CONSTRAINT_MATCH, new.claim.id, f"{devices} have no value of {name} in common")
+    elif constraint.kind == ConstraintKind.DISTINCT:
+        for (first, left), (second, right) in combinations(found, 2):
+            if left & right:
+                message = f"{first} and {second} have the same {name}"
+                yield broken(Rule.CONSTRAINT_DISTINCT, new.claim.id, message)
+
+
+def attribute_values(published: Published, name: str, wanted: SubRequest | None = None) -> Values:
+    """
+    Return the value that a request derives; else look up the attribute by its qualified name.
+
+    The bare name counts too if the domain is the driver's.
+    """
+    for each in wanted.derived_attributes if wanted is not None else ():
+        if each.name == name:
+            try:
+                derived = compile_derived(each.expression).value(published.id.driver, published.device)
+            except SelectorError:
+                derived = None
+            return frozenset(derived.items()) if derived is not None else frozenset()
+    attributes = dict(published.device.attributes)
+    domain, _, own = name.partition("/")
+    value = attributes.get(name)
+    if value is None and domain == published.id.driver:
+        value = attributes.get(own)
+    return frozenset(value.items()) if value is not None else frozenset()

@@ -102,14 +102,15 @@ class SnapshotIndex:
     If `follow` raises, the index is of no snapshot and must be dropped.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pools: Pools | None = None) -> None:
+        """Use pools that somebody else keeps up to date, for snapshots without slices."""
         self._snapshot = Snapshot()
         self.nodes: ObjectsByKey[str, Node] = ObjectsByKey(attrgetter("name"))
         self.claims = ClaimIndex()
         self.pods = BoundPods()
-        self.pools = Pools()
-        self._labels = LabelGroups()
-        self._storage = StorageIndex()
+        self.pools = Pools() if pools is None else pools
+        self._labels: LabelGroups | None = None
+        self._storage: StorageIndex | None = None
 
     def follow(self, snapshot: Snapshot) -> None:
         """Make this the index of a snapshot."""
@@ -123,12 +124,14 @@ class SnapshotIndex:
     @property
     def labels(self) -> LabelGroups:
         """The pods by namespace and labels."""
+        self._labels = self._labels or LabelGroups()
         self._labels.follow(self._snapshot.pods)
         return self._labels
 
     @property
     def storage(self) -> StorageIndex:
         """The index of what volumes are about."""
+        self._storage = self._storage or StorageIndex()
         self._storage.follow(self._snapshot)
         return self._storage
 

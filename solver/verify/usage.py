@@ -1,77 +1,100 @@
 """Device usage: exclusive devices are allocated once, no capacity or shared counter is overcommitted, groups agree."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
-from solver.domain import Claim, ClaimId, CounterId, DeviceId, DeviceResult, PoolId, Violation
+from solver.domain import Allocation, ClaimId, CounterId, DeviceId, DeviceResult, PoolId, Violation, wording
+from solver.domain.quantity import plain
 from solver.verify.plan_context import NewAllocation, PlanContext, ServedRequest
+from solver.verify.pools import Pools, PoolView, Published
 from solver.verify.violations import Rule, broken
 
-_Consumption = dict[CounterId, int]
+_SHOWN: Final = 4
+"""The most claims that a message names."""
+Draw = Sequence[tuple[CounterId, int]]
 """Nano-units of the counters that one device consumes."""
 
 
-@dataclass(slots=True, eq=False)
-class DeviceHolders:
-    """
-    The claims that use devices of the plan's pools, without admin access.
+class Clash(NamedTuple):
+    """A device that claims cannot have together, or beside what its driver publishes: then `claims` is empty."""
 
-    A result with a share id is a share; one without uses the device exclusively, whatever the device publishes now.
-    """
+    rule: Rule
+    device: DeviceId
+    claims: tuple[ClaimId, ...]
+    """The other claims, sorted."""
+    message: str
 
-    alone: defaultdict[DeviceId, list[ClaimId]] = field(default_factory=lambda: defaultdict(list))
-    shares: defaultdict[DeviceId, list[ClaimId]] = field(default_factory=lambda: defaultdict(list))
-    consumed: defaultdict[DeviceId, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    share_ids: defaultdict[DeviceId, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
-    def add(self, claim: Claim, result: DeviceResult) -> None:
-        """Count one result of an allocation."""
-        if result.share_id:
-            self.share_ids[result.device][result.share_id] += 1
-        if result.admin_access:
-            return
-        if not result.share_id:
-            self.alone[result.device].append(claim.id)
-            return
-        self.shares[result.device].append(claim.id)
-        for name, amount in result.consumed_capacity:
-            self.consumed[result.device][name] += amount.nano
+Holders = Mapping[DeviceId, Mapping[ClaimId, Sequence[DeviceResult]]]
+"""
+Results by device and claim, without admin access.
 
-    def devices(self) -> dict[DeviceId, None]:
-        """The devices in use, each once."""
-        return dict.fromkeys(each for held in (self.alone, self.shares) for each, claims in held.items() if claims)
+A result with a share id is a share; one without uses the device exclusively, whatever the device publishes now.
+"""
 
 
 def violations(new_ones: tuple[NewAllocation, ...], context: PlanContext) -> Iterator[Violation]:
     """Check new allocations against each other and against every allocation of the cluster."""
-    fresh = dict.fromkeys(result.device for new in new_ones for result in new.allocation.results)
-    holders = _existing({(each.driver, each.pool) for each in fresh}, context)
-    before = holders.devices()
     for new in new_ones:
-        for result in new.allocation.results:
-            holders.add(new.claim, result)
         yield from _within(new, context)
-    given = [each for new in new_ones for each in new.allocation.results]
-    taken = [each for each in given if not each.admin_access]
-    for device, share_id in dict.fromkeys((each.device, each.share_id) for each in given if each.share_id):
-        count = holders.share_ids[device][share_id]
-        if count > 1:  # only ids of new shares matter
-            yield broken(Rule.RESULT_SHARE, device, f"{count} results have the share id {share_id}")
-    for device in dict.fromkeys(result.device for result in taken):
-        yield from _device(device, holders, context)
-    yield from _counters(before, holders, context)
-    yield from _compatibility(before, holders, context)
+    yield from _share_ids(new_ones, context)
+    others = _held_by_others(new_ones, context)
+    wanted, remembered = [(new.claim.id, new.allocation) for new in new_ones], dict(context.snapshot.draws)
+    for clash in clashes(wanted, others, remembered.get, context.pools):
+        yield broken(clash.rule, clash.device, clash.message)
 
 
-def _existing(pools: set[tuple[str, str]], context: PlanContext) -> DeviceHolders:
-    holders, by_pool = DeviceHolders(), context.index.claims.by_pool
-    claims = {claim.id: claim for pool in pools for claim in by_pool.of(pool)}
-    for claim in (claims[key] for key in sorted(claims)):
-        for result in claim.allocation.results if claim.allocation is not None else ():
-            if (result.device.driver, result.device.pool) in pools:
-                holders.add(claim, result)
-    return holders
+def _held_by_others(new_ones: tuple[NewAllocation, ...], context: PlanContext) -> Holders:
+    """Return what other claims hold of the pools that new allocations take devices of."""
+    own = {new.claim.id for new in new_ones}
+    pools = {(each.device.driver, each.device.pool) for new in new_ones for each in new.allocation.results}
+    others: dict[DeviceId, dict[ClaimId, list[DeviceResult]]] = {}
+    for claim in {each.id: each for pool in pools for each in context.index.claims.by_pool.of(pool)}.values():
+        for result in claim.allocation.results if claim.allocation is not None and claim.id not in own else ():
+            if (result.device.driver, result.device.pool) in pools and not result.admin_access:
+                others.setdefault(result.device, {}).setdefault(claim.id, []).append(result)
+    return others
+
+
+def clashes(
+    wanted: Iterable[tuple[ClaimId, Allocation]],
+    others: Holders,
+    remembered: Callable[[DeviceId], Draw | None],
+    pools: Pools,
+    *,
+    is_old: bool = False,
+) -> Iterator[Clash]:
+    """
+    Compare allocations with each other and with what other claims hold: all devices of pools that publish counters.
+
+    A device draws on counters once, however many claims share it: a new share of a device in use adds nothing, and is
+    not compared. An allocation that `is_old` may be one of those that draw too much. `remembered` gives what a device
+    of other claims consumed when it was allocated, where that is known (`Snapshot.draws`).
+    """
+    mine: dict[DeviceId, dict[ClaimId, list[DeviceResult]]] = {}
+    for claim, allocation in wanted:
+        for result in allocation.results:
+            if not result.admin_access:
+                mine.setdefault(result.device, {}).setdefault(claim, []).append(result)
+    drawing: dict[PoolId, list[DeviceId]] = {}
+    for device, holders in mine.items():
+        pool = device.pool_id
+        yield from _device(device, holders, others.get(device, {}), pools.view(pool).devices.get(device.device))
+        if (is_old or not others.get(device)) and pools.view(pool).counters and not pools.view(pool).trouble:
+            drawing.setdefault(pool, []).append(device)  # of a pool in trouble no device may be allocated
+    rest: dict[PoolId, list[DeviceId]] = {pool: [] for pool in drawing}
+    for device in others if drawing else ():
+        if device.pool_id in rest and device not in mine:
+            rest[device.pool_id].append(device)
+    for pool, new in drawing.items():
+        view = pools.view(pool)
+        known = {device: remembered(device) for device in (*rest[pool], *(new if is_old else ()))}
+        drawn = {
+            each: _published(each, view) if known.get(each) is None else known[each] for each in (*new, *rest[pool])
+        }
+        yield from _counters(view, new, drawn, others)
+        yield from _compatibility(view, new, (*new, *rest[pool]), others)
 
 
 def _within(new: NewAllocation, context: PlanContext) -> Iterator[Violation]:
@@ -93,99 +116,143 @@ def _shared_twice(new: NewAllocation, served: ServedRequest, context: PlanContex
             yield broken(Rule.DEVICE_SHARED_TWICE, new.claim.id, message)
 
 
-def _device(device: DeviceId, holders: DeviceHolders, context: PlanContext) -> Iterator[Violation]:
-    alone, shares = holders.alone[device], holders.shares[device]
-    if len(alone) > 1 or (alone and shares):
-        claims = ", ".join(str(claim) for claim in dict.fromkeys((*alone, *shares)))
-        yield broken(Rule.DEVICE_TWICE, device, f"it is used by {claims}")
-    published = context.pools.find(device)
-    for name, capacity in published.device.capacities if published is not None else ():
-        consumed = holders.consumed[device][name]
-        if consumed > capacity.value.nano:
-            message = f"{name}: {consumed} nano-units are consumed, it has {capacity.value.nano}"
-            yield broken(Rule.DEVICE_OVERCOMMITTED, device, message)
+def _share_ids(new_ones: tuple[NewAllocation, ...], context: PlanContext) -> Iterator[Violation]:
+    """Check that no other result for a device has the share id of a new one."""
+    given = [(each.device, each.share_id) for new in new_ones for each in new.allocation.results if each.share_id]
+    times, own = Counter(given), {new.claim.id for new in new_ones}
+    for pool in {(device.driver, device.pool) for device, _ in given}:
+        for other in context.index.claims.by_pool.of(pool):
+            if other.id not in own and other.allocation is not None:
+                keys = ((each.device, each.share_id) for each in other.allocation.results)
+                times.update(key for key in keys if key in times)
+    for (device, share_id), count in times.items():
+        if count > 1:
+            yield broken(Rule.RESULT_SHARE, device, f"{count} results have the share id {share_id}")
 
 
-def _counters(before: dict[DeviceId, None], holders: DeviceHolders, context: PlanContext) -> Iterator[Violation]:
+def _device(
+    device: DeviceId,
+    mine: Mapping[ClaimId, Sequence[DeviceResult]],
+    held: Mapping[ClaimId, Sequence[DeviceResult]],
+    published: Published | None,
+) -> Iterator[Clash]:
+    """Compare the claims of one device: whether one must be its only holder, and whether capacities suffice."""
+    results = [each for given in mine.values() for each in given]
+    claims = tuple(sorted(held))
+    alone = tuple(claim for claim in claims if not all(each.share_id for each in held[claim]))
+    reader = _reader(mine)
+    if not all(each.share_id for each in results):
+        if claims:
+            yield Clash(Rule.DEVICE_TWICE, device, claims, f"device {device} is held by {_names(claims, reader)}")
+        elif len(results) > 1:
+            yield Clash(Rule.DEVICE_TWICE, device, (), f"device {device} is planned {len(results)} times")
+    elif alone:
+        yield Clash(Rule.DEVICE_TWICE, device, alone, f"device {device} is held alone by {_names(alone, reader)}")
+    elif claims and published is not None and not published.device.allow_multiple_allocations:
+        message = f"device {device} cannot be shared any more, and is held by {_names(claims, reader)}"
+        yield Clash(Rule.DEVICE_TWICE, device, claims, message)
+    elif published is not None:
+        taken = _consumed(each for given in held.values() for each in given)
+        capacities = {name: each.value for name, each in published.device.capacities}
+        for name, amount in sorted(_consumed(results).items()):
+            size = capacities.get(name)
+            left, like = (size.nano - taken[name], size.text) if size is not None else (0, "")
+            if amount > left:
+                has = plain(max(0, left), like)
+                message = f"device {device} has {has} of {name} left, {plain(amount, like)} is planned"
+                yield Clash(Rule.DEVICE_OVERCOMMITTED, device, claims, message)
+
+
+def _consumed(results: Iterable[DeviceResult]) -> Counter[str]:
+    """Return the nano-units that shares consume by capacity."""
+    found = Counter[str]()
+    for result in results:
+        for name, amount in result.consumed_capacity if result.share_id else ():
+            found[name] += amount.nano
+    return found
+
+
+def _counters(
+    view: PoolView, new: Sequence[DeviceId], drawn: Mapping[DeviceId, Draw | None], others: Holders
+) -> Iterator[Clash]:
     """
-    Check the counters that newly used devices consume.
+    Check the counters that `new` devices consume; those that only other devices overcommit are no clash.
 
-    A device consumes its counters once, however many claims share it. Counters that only other devices overcommit are
-    no violation.
+    A device in use that is neither published nor remembered may consume anything: no other device fits then.
     """
-    in_use = holders.devices()
-    wanted: defaultdict[PoolId, dict[CounterId, None]] = defaultdict(dict)
-    for device in in_use:
-        if device not in before:
-            wanted[device.pool_id].update(dict.fromkeys(_published(device, context) or ()))
-    pools = {pool for pool, counters in wanted.items() if counters}
-    if not pools:
-        return
-    remembered = {device: dict(drawn) for device, drawn in context.snapshot.draws if device in before}
-    drawn: dict[PoolId, list[tuple[DeviceId, _Consumption | None]]] = {pool: [] for pool in sorted(pools)}
-    for device in in_use:
-        if device.pool_id in pools:
-            drawn[device.pool_id].append((device, remembered.get(device, _published(device, context))))
-    for pool, draws in drawn.items():
-        yield from _pool(pool, tuple(wanted[pool]), draws, context)
+    wanted = Counter[CounterId]()
+    first: dict[CounterId, DeviceId] = {}
+    for device in new:
+        for counter, amount in drawn[device] or ():
+            wanted[counter] += amount
+            first.setdefault(counter, device)
+    taken, takers = Counter[CounterId](), defaultdict[CounterId, list[DeviceId]](list)
+    rest = [each for each in drawn if each not in new] if wanted else []
+    for device in rest:
+        if drawn[device] is None:
+            message = f"device {device} is in use and not published: what it draws on counters is unknown"
+            yield Clash(Rule.COUNTER_OVERCOMMITTED, device, (), message)
+        for counter, amount in drawn[device] or ():
+            if counter in wanted:
+                taken[counter] += amount
+                takers[counter].append(device)
+    for counter, amount in wanted.items():
+        limit = view.counters.get((counter.counter_set, counter.counter))
+        left, like = (limit.nano - taken[counter], limit.text) if limit is not None else (0, "")
+        if amount > left:
+            message = (
+                f"device {first[counter]} draws {plain(amount, like)} of {counter.counter_set}/{counter.counter}, "
+                f"{plain(max(0, left), like)} is left"
+            )
+            yield Clash(Rule.COUNTER_OVERCOMMITTED, first[counter], _claims(takers[counter], others), message)
 
 
-def _published(device: DeviceId, context: PlanContext) -> _Consumption | None:
-    """Return the nano-units that a device consumes, as published now; None if it is not published."""
-    published = context.pools.find(device)
+def _published(device: DeviceId, view: PoolView) -> Draw | None:
+    """Return what a device consumes, as published now; None if it is not published."""
+    published = view.devices.get(device.device)
     if published is None:
         return None
-    return {
-        CounterId(device.driver, device.pool, consumption.counter_set, counter): amount.nano
+    return [
+        (CounterId(device.driver, device.pool, consumption.counter_set, counter), amount.nano)
         for consumption in published.device.consumes_counters
         for counter, amount in consumption.counters
         if amount.nano > 0
-    }
+    ]
 
 
-def _pool(
-    pool: PoolId,
-    counters: tuple[CounterId, ...],
-    draws: list[tuple[DeviceId, _Consumption | None]],
-    context: PlanContext,
-) -> Iterator[Violation]:
-    """
-    Check counters of one pool.
-
-    A device in use that is neither published nor in `Snapshot.draws` may consume anything: no other device fits then.
-    """
-    for device in (device for device, drawn in draws if drawn is None):
-        message = f"{device} is in use and no longer published: what it consumes is unknown"
-        yield broken(Rule.COUNTER_OVERCOMMITTED, pool, message)
-    sums: Counter[CounterId] = Counter()
-    for _, drawn in draws:
-        sums.update(drawn or {})
-    published = context.pools.view(pool).counters
-    for each in counters:
-        limit = published.get((each.counter_set, each.counter), 0)
-        if sums[each] > limit:
-            message = f"{sums[each]} nano-units of {each.counter_set}/{each.counter} are consumed, it has {limit}"
-            yield broken(Rule.COUNTER_OVERCOMMITTED, pool, message)
-
-
-def _compatibility(before: dict[DeviceId, None], holders: DeviceHolders, context: PlanContext) -> Iterator[Violation]:
+def _compatibility(
+    view: PoolView, new: Sequence[DeviceId], used: Iterable[DeviceId], others: Holders
+) -> Iterator[Clash]:
     """
     Check the compatibility groups of counter sets that newly used devices draw on.
 
-    All devices in use have a group in common, or none has any, by what is published now. Another share of a device that
-    is in use changes nothing.
+    All devices in use have a group in common, or none has any, by what is published now.
     """
-    in_use = holders.devices()
-    drawing: defaultdict[tuple[PoolId, str], dict[DeviceId, frozenset[str]]] = defaultdict(dict)
-    for device in in_use:
-        published = context.pools.find(device)
+    drawing: dict[str, dict[DeviceId, frozenset[str]]] = {}
+    for device in used:
+        published = view.devices.get(device.device)
         for consumption in published.device.consumes_counters if published is not None else ():
-            groups = frozenset(consumption.compatibility_groups)
-            drawing[device.pool_id, consumption.counter_set][device] = groups
-    for (pool, counter_set), devices in drawing.items():
-        if devices.keys() <= before.keys() or len(set(devices.values())) == 1:
-            continue
-        if not frozenset.intersection(*devices.values()):
-            named = ", ".join(str(device) for device in devices)
-            message = f"{named} draw on counter set {counter_set}, and have no compatibility group in common"
-            yield broken(Rule.DEVICE_INCOMPATIBLE, pool, message)
+            drawing.setdefault(consumption.counter_set, {})[device] = frozenset(consumption.compatibility_groups)
+    for counter_set, devices in drawing.items():
+        added = [each for each in new if each in devices]
+        if added and len(set(devices.values())) > 1 and not frozenset.intersection(*devices.values()):
+            message = f"device {added[0]} has no compatibility group of {counter_set} in common with devices in use"
+            claims = _claims((each for each in devices if each not in added), others)
+            yield Clash(Rule.DEVICE_INCOMPATIBLE, added[0], claims, message)
+
+
+def _claims(devices: Iterable[DeviceId], others: Holders) -> tuple[ClaimId, ...]:
+    """Return the other claims that hold one of the devices, sorted."""
+    return tuple(sorted({claim for device in devices for claim in others.get(device, ())}))
+
+
+def _reader(claims: Iterable[ClaimId]) -> str:
+    """Return the namespace of claims whose users read a message; empty if they have several."""
+    found = {claim.namespace for claim in claims}
+    return next(iter(found)) if len(found) == 1 else ""
+
+
+def _names(claims: tuple[ClaimId, ...], reader: str) -> str:
+    if len(claims) == 1:
+        return wording.seen(claims[0], reader)
+    return f"claims {wording.several(claims, reader, _SHOWN)}"

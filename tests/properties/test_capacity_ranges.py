@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from solver.domain import Capacity, DeviceId, Quantity, RequestPolicy, ValidRange
 from solver.feasibility import capacity
+from solver.verify.devices import consumption
 from solver.verify.pools import Published
-from solver.verify.requests import consumption
 from tests.support import builders as b
 
 MICRO = 1000

@@ -49,10 +49,10 @@ from solver.domain import (
 )
 from solver.domain.quantity import format_nano
 from solver.verify import claims, devices, inter_pod, matching, node_fit, requests
-from solver.verify.devices import attribute_values, covers
+from solver.verify.devices import consumption
 from solver.verify.plan_context import PlanContext, new_allocation
 from solver.verify.pools import Published
-from solver.verify.requests import SelectionError, consumption, selects
+from solver.verify.requests import SelectionError, attribute_values, covers, selects
 from tests.support import builders as b
 
 Consumption = tuple[tuple[str, int], ...]
@@ -509,7 +509,7 @@ class _Ways:
                 return False
             drawn.update(each)
         limits = self.views[pool].counters
-        return all(drawn[counter] <= limits[counter.counter_set, counter.counter] for counter in asked)
+        return all(drawn[counter] <= limits[counter.counter_set, counter.counter].nano for counter in asked)
 
     def _draws(self, device: DeviceId) -> dict[CounterId, int] | None:
         published = self.views[device.pool_id].devices.get(device.device)

@@ -963,4 +963,4 @@ def test_every_rule_is_broken_by_one_of_the_changes() -> None:
 def test_a_violation_says_what_it_is_about() -> None:
     (violation,) = check(*c.moved(0, "gpu-2")(c.whole_cards()))
     assert violation.subject == "gpu.example.com/n1/gpu-2"
-    assert violation.message == "it is used by default/holder, default/two"
+    assert violation.message == "device gpu.example.com/n1/gpu-2 is held by claim default/holder"

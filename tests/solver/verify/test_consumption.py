@@ -3,8 +3,8 @@
 import pytest
 
 from solver.domain import Capacity, DeviceId
+from solver.verify.devices import consumption
 from solver.verify.pools import Published
-from solver.verify.requests import consumption
 from tests.support import builders as b
 
 STEPS = b.capacity("40Gi", default="10Gi", minimum="10Gi", maximum="30Gi", step="10Gi")

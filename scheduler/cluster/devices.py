@@ -1,13 +1,11 @@
 """
 Indexes of devices: which slices publish them (`SliceIndex`), and which claims hold them (`AllocatedDevices`).
 
-The first also gives facts about pools (generation, completeness). The second also gives consumed capacity and consumed
-counters.
+The first also gives pools as the checker reads them. The second also gives consumed counters.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from operator import itemgetter
-from typing import NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -20,25 +18,10 @@ from solver.domain import (
     DeviceId,
     DeviceResult,
     PoolId,
-    Quantity,
     ResourceSlice,
     consumed_counters,
 )
-
-
-class PoolFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """
-    Facts about one pool, from all of its slices (resource.k8s.io/v1 ResourcePool).
-
-    `generation` is the highest of all its slices. `is_complete`: that generation has as many slices as each of them
-    announces, and all can be read. `counters` are those of that generation, sorted. `groups` are the compatibility
-    groups of its devices, by the counter sets that devices with groups draw on.
-    """
-
-    generation: int
-    is_complete: bool
-    counters: tuple[tuple[CounterId, Quantity], ...] = ()
-    groups: tuple[tuple[str, tuple[tuple[DeviceId, frozenset[str]], ...]], ...] = ()
+from solver.verify import Pools
 
 
 class Listing(NamedTuple):
@@ -48,68 +31,53 @@ class Listing(NamedTuple):
     device: Device
 
 
-def pool_facts(slices: Collection[ResourceSlice]) -> PoolFacts:
-    """Compute the facts of a pool from all its slices; there must be at least one."""
-    generation = max(each.generation for each in slices)
-    newest = [each for each in slices if each.generation == generation]
-    counters = {
-        CounterId(each.driver, each.pool, counter_set.name, name): amount
-        for each in newest
-        for counter_set in each.counter_sets
-        for name, amount in counter_set.counters
-    }
-    return PoolFacts(
-        generation=generation,
-        is_complete=all(each.slice_count == len(newest) and not each.invalid for each in newest),
-        counters=tuple(sorted(counters.items(), key=itemgetter(0))),
-        groups=_groups(newest) if counters else (),
-    )
-
-
-def _groups(newest: Iterable[ResourceSlice]) -> tuple[tuple[str, tuple[tuple[DeviceId, frozenset[str]], ...]], ...]:
-    found: dict[str, list[tuple[DeviceId, frozenset[str]]]] = {}
-    for each in newest:
-        for device in each.devices:
-            device_id = DeviceId(each.driver, each.pool, device.name)
-            for drawn in device.consumes_counters:
-                found.setdefault(drawn.counter_set, []).append((device_id, frozenset(drawn.compatibility_groups)))
-    return tuple((name, tuple(devices)) for name, devices in found.items() if any(groups for _, groups in devices))
+_MOST_POOLS: Final = 256
+"""The most pools that are kept as the checker reads them."""
 
 
 class SliceIndex:
     """
     Slices by pool and by the devices that they publish.
 
-    A changed slice costs O(its devices). The facts of a pool are computed on demand and cached until one of its slices
-    changes.
+    A changed slice costs O(its devices). The pools of recent commit checks are kept as the checker reads them.
     """
 
-    __slots__ = ("_facts", "_listed_by", "_pools")
+    __slots__ = ("_checked", "_listed_by", "_pools", "_recent")
 
     def __init__(self) -> None:
         self._pools: dict[PoolId, dict[str, ResourceSlice]] = {}
         self._listed_by: dict[DeviceId, tuple[ResourceSlice, ...]] = {}
-        self._facts: dict[PoolId, PoolFacts] = {}
+        self._checked: Final = Pools()
+        self._recent: Final[dict[PoolId, None]] = {}
+        """The pools in `_checked`, the last asked for at the end."""
 
     def replace(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
         """Replace a slice; None before means added, None after means deleted."""
         if before is not None:
             self._remove(before)
+            if before.pool_id in self._recent:
+                self._checked.replace(before, None)
         if after is not None:
             self._pools.setdefault(after.pool_id, {})[after.name] = after
-            self._facts.pop(after.pool_id, None)
+            if after.pool_id in self._recent:
+                self._checked.replace(None, after)
             for device in device_ids(after):
                 self._listed_by[device] = (*self._listed_by.get(device, ()), after)
 
-    def facts(self, pool: PoolId) -> PoolFacts | None:
-        """Return the facts of a pool; None if it has no slice."""
-        slices = self._pools.get(pool)
-        if slices is None:
-            return None
-        facts = self._facts.get(pool)
-        if facts is None:
-            facts = self._facts[pool] = pool_facts(slices.values())
-        return facts
+    def checked(self, wanted: Collection[PoolId]) -> Pools:
+        """Return pools as the checker reads them, at least the wanted ones. Valid until the next call."""
+        for pool in wanted:
+            if pool not in self._recent:
+                for each in self._pools.get(pool, {}).values():
+                    self._checked.replace(None, each)
+            self._recent.pop(pool, None)
+            self._recent[pool] = None
+        while len(self._recent) > max(_MOST_POOLS, len(wanted)):
+            oldest = next(iter(self._recent))
+            del self._recent[oldest]
+            for each in self._pools.get(oldest, {}).values():
+                self._checked.replace(each, None)
+        return self._checked
 
     def find(self, device: DeviceId) -> Listing | None:
         """Return a device from the newest slice that publishes it, whether its pool is complete or not."""
@@ -124,7 +92,6 @@ class SliceIndex:
         del slices[before.name]
         if not slices:
             del self._pools[before.pool_id]
-        self._facts.pop(before.pool_id, None)
         for device in device_ids(before):
             left = tuple(each for each in self._listed_by[device] if each.name != before.name)
             if left:
@@ -162,13 +129,12 @@ class AllocatedDevices:
 
     __slots__ = (
         "_altered",
-        "_consumed",
         "_contested",
-        "_drawing",
         "_draws",
         "_exclusive_count",
         "_former",
         "_holders",
+        "_in_pool",
         "_inventory",
     )
 
@@ -177,10 +143,8 @@ class AllocatedDevices:
         self._holders: dict[DeviceId, dict[ClaimId, tuple[DeviceResult, ...]]] = {}
         self._exclusive_count: dict[DeviceId, int] = {}
         """The number of claims that hold a device exclusively."""
-        self._consumed: dict[DeviceId, dict[str, int]] = {}
+        self._in_pool: dict[PoolId, dict[DeviceId, None]] = {}
         self._draws: dict[DeviceId, ConsumedCounters] = {}
-        self._drawing: dict[CounterId, dict[DeviceId, int]] = {}
-        """`_draws` by counter."""
         self._contested: set[DeviceId] = set()
         self._altered: set[DeviceId] = set()
         self._former: dict[DeviceId, ConsumedCounters] = {}
@@ -193,17 +157,13 @@ class AllocatedDevices:
         """Return the claims that hold a device, with their allocation results for it."""
         return self._holders.get(device, {})
 
-    def consumed(self, device: DeviceId) -> Mapping[str, int]:
-        """Return the capacity of a device that shares consume, in nano-units by name."""
-        return self._consumed.get(device, {})
+    def in_pool(self, pool: PoolId) -> Collection[DeviceId]:
+        """Return the allocated devices of a pool, whether they are published or not."""
+        return self._in_pool.get(pool, {}).keys()
 
-    def draws(self, device: DeviceId) -> ConsumedCounters:
-        """Return the counters charged for an allocated device; empty if it is free or was never published."""
-        return self._draws.get(device, ())
-
-    def drawing(self, counter: CounterId) -> Mapping[DeviceId, int]:
-        """Return the allocated devices that consume a counter, with the nano-units that each is charged."""
-        return self._drawing.get(counter, {})
+    def draws(self, device: DeviceId) -> ConsumedCounters | None:
+        """Return the counters charged for an allocated device; None if it is free or was never published."""
+        return self._draws.get(device)
 
     def altered(self) -> tuple[tuple[DeviceId, ConsumedCounters], ...]:
         """Return the allocated devices whose slice now differs from what was charged, with the charge; sorted."""
@@ -234,28 +194,18 @@ class AllocatedDevices:
     def _set(self, claim: ClaimId, device: DeviceId, results: tuple[DeviceResult, ...]) -> None:
         holders = self._holders.setdefault(device, {})
         before = holders.pop(claim, ())
-        self._consume(device, before, -1)
         table.add(self._exclusive_count, device, _holds_exclusively(results) - _holds_exclusively(before))
         if results:
             holders[claim] = results
-            self._consume(device, results, 1)
         if holders:
+            self._in_pool.setdefault(device.pool_id, {})[device] = None
             self._charge(device)
         else:
-            del self._holders[device]
-            self._free_counters(device)
+            self._free(device)
         if len(holders) > 1 and self._exclusive_count.get(device):
             self._contested.add(device)
         else:
             self._contested.discard(device)
-
-    def _consume(self, device: DeviceId, results: tuple[DeviceResult, ...], sign: int) -> None:
-        consumed = self._consumed.setdefault(device, {})
-        for result in results:
-            for name, amount in result.consumed_capacity if is_share(result) else ():
-                table.add(consumed, name, sign * amount.nano)
-        if not consumed:
-            del self._consumed[device]
 
     def _charge(self, device: DeviceId) -> None:
         if device in self._draws:
@@ -265,8 +215,6 @@ class AllocatedDevices:
             self._draws[device] = (
                 consumed_counters(device, listing.device) if listing is not None and draws is None else draws or ()
             )
-            for counter, amount in self._draws[device]:
-                table.add(self._drawing.setdefault(counter, {}), device, amount)
 
     def _compare(self, device: DeviceId) -> None:
         listing = self._inventory.find(device)
@@ -276,13 +224,14 @@ class AllocatedDevices:
         else:
             self._altered.discard(device)
 
-    def _free_counters(self, device: DeviceId) -> None:
+    def _free(self, device: DeviceId) -> None:
+        del self._holders[device]
         self._altered.discard(device)
-        for counter, _ in self._draws.pop(device, ()):
-            charged = self._drawing.get(counter, {})
-            charged.pop(device, None)
-            if not charged:
-                self._drawing.pop(counter, None)
+        self._draws.pop(device, None)
+        in_pool = self._in_pool.get(device.pool_id, {})
+        in_pool.pop(device, None)
+        if not in_pool:
+            self._in_pool.pop(device.pool_id, None)
 
 
 def _holds_exclusively(results: tuple[DeviceResult, ...]) -> bool:

@@ -13,7 +13,7 @@ import msgspec
 from scheduler.change import Kind, Object, split_key
 from scheduler.cluster.devices import AllocatedDevices, SliceIndex
 from scheduler.cluster.gangs import GangIndex
-from scheduler.cluster.pod_index import NodeUsage, PodIndex, holds_node
+from scheduler.cluster.pod_index import PodIndex, holds_node
 from scheduler.cluster.table import Table
 from solver.domain import (
     UNREADABLE_TAINT,
@@ -22,7 +22,6 @@ from solver.domain import (
     ClaimId,
     ConsumerReference,
     DeviceClass,
-    DeviceId,
     DeviceTaintRule,
     ExtendedResourceClaim,
     Namespace,
@@ -77,7 +76,6 @@ class ObjectStore:
         """The same by the node."""
         self.slice_index = SliceIndex()
         self.allocated_devices = AllocatedDevices(self.slice_index)
-        self.node_usage = NodeUsage()
         self.gangs = GangIndex()
         self.pod_index = PodIndex()
         self.pods_by_claim: dict[ClaimId, set[PodId]] = {}
@@ -136,13 +134,6 @@ class ObjectStore:
             else rules
         )
 
-    def rule_taints(self, device: DeviceId) -> Iterator[Taint]:
-        """Return the taints that taint rules add to a device; a rule without a selector selects nothing (KEP-5055)."""
-        for rule in self.taint_rules_in_force():
-            wanted = (rule.driver, rule.pool, rule.device)
-            if not rule.selects_nothing and all(each in {None, own} for each, own in zip(wanted, device, strict=True)):
-                yield rule.taint
-
     def _restore(self, kind: Kind, key: str, value: Object | None) -> None:
         if kind is Kind.PODS:
             self.pods.pop(PodId(*split_key(key)), None)
@@ -200,7 +191,6 @@ class ObjectStore:
             self.assumed_pods.pop(key, None)
         else:
             self.assumed_pods[key] = after
-        self.node_usage.replace(before, after)
         self.gangs.replace_pod(before, after)
         seen = self.pods.get(key)
         self.pod_index.replace(key, before, after, is_seen=seen is not None and bool(seen.node_name))

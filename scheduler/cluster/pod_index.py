@@ -1,54 +1,17 @@
 """
-Indexes of pods by node: used resources (`NodeUsage`), the pods themselves (`PodIndex`) and their anti-affinity terms.
+Indexes of pods by node: the pods themselves (`PodIndex`) and their anti-affinity terms.
 
 The commit check uses them to verify inter-pod rules again between a decision and its writes. `AntiAffinityIndex` finds
 the terms that apply to a pod by the pod's labels, instead of evaluating all terms.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from scheduler.cluster import table
 from solver import MatchedLabels, SelectorIndex
-from solver.domain import ANY_ADDRESS, EVERY_PORT, HostPort, Pod, PodAffinityTerm, PodId
-
-
-class NodeUsage:
-    """
-    Used resources and number of pods by node, over bound and assumed pods that have not ended.
-
-    Units are those of `Pod.requests`: cpu in millicores, everything else in whole units.
-    """
-
-    __slots__ = ("_pods", "_used")
-
-    def __init__(self) -> None:
-        self._used: dict[str, dict[str, int]] = {}
-        self._pods: dict[str, int] = {}
-
-    def used(self, node: str) -> Mapping[str, int]:
-        """Return the resources that pods use on a node."""
-        return self._used.get(node, {})
-
-    def pod_count(self, node: str) -> int:
-        """Return the number of pods on a node."""
-        return self._pods.get(node, 0)
-
-    def replace(self, before: Pod | None, after: Pod | None) -> None:
-        """Replace a pod."""
-        if before is not None and holds_node(before):
-            self._add(before, -1)
-        if after is not None and holds_node(after):
-            self._add(after, 1)
-
-    def _add(self, pod: Pod, sign: int) -> None:
-        table.add(self._pods, pod.node_name, sign)
-        used = self._used.setdefault(pod.node_name, {})
-        for resource, amount in pod.requests:
-            table.add(used, resource, sign * amount)
-        if not used:
-            del self._used[pod.node_name]
+from solver.domain import Pod, PodAffinityTerm, PodId
 
 
 def holds_node(pod: Pod) -> bool:
@@ -198,25 +161,3 @@ class PodIndex:
         """Return the recently bound pods that still exist."""
         found = (pods.get(key) for key in self._recent_pods)
         yield from (pod for pod in found if pod is not None and holds_node(pod))
-
-
-def port_taken(pod: Pod, others: Iterator[Pod]) -> tuple[HostPort, Pod] | None:
-    """Return a host port of a pod that conflicts with another pod of its node, and that pod; in linear time."""
-    mine: dict[tuple[str, int], dict[str, HostPort]] = {}
-    for each in pod.host_ports:
-        mine.setdefault((each.protocol, each.port), {})[each.address] = each
-    for other in others if mine else ():
-        for held in other.host_ports:
-            one = pod.host_ports[0] if held == EVERY_PORT else _conflicting(mine.get((held.protocol, held.port)), held)
-            if one is not None:
-                return one, other
-    return None
-
-
-def _conflicting(asked: dict[str, HostPort] | None, held: HostPort) -> HostPort | None:
-    """Return a requested port, of the same protocol and number, that conflicts with a port in use."""
-    if asked is None:
-        return None
-    if held.address == ANY_ADDRESS:
-        return next(iter(asked.values()))
-    return asked.get(held.address) or asked.get(ANY_ADDRESS)

@@ -44,14 +44,10 @@ def nano(amount: int) -> int:
 
 
 def charged(shelf: Shelf) -> int:
-    return sum(shelf.allocated_devices.drawing(MEMORY).values())
-
-
-def test_shares_add_up(shelf: Shelf) -> None:
-    shelf.allocated_devices.replace(A, None, share(1, 10))
-    shelf.allocated_devices.replace(B, None, share(2, 5))
-
-    assert shelf.allocated_devices.consumed(GPU) == {"memory": nano(15)}
+    """The nano-units of the counter that all allocated devices of the pool are charged."""
+    devices = shelf.allocated_devices.in_pool(GPU.pool_id)
+    drawn = (shelf.allocated_devices.draws(each) or () for each in devices)
+    return sum(amount for each in drawn for counter, amount in each if counter == MEMORY)
 
 
 def test_a_share_that_ends_is_free(shelf: Shelf) -> None:
@@ -59,14 +55,7 @@ def test_a_share_that_ends_is_free(shelf: Shelf) -> None:
     shelf.allocated_devices.replace(B, None, share(2, 5))
     shelf.allocated_devices.replace(A, share(1, 10), None)
 
-    assert shelf.allocated_devices.consumed(GPU) == {"memory": nano(5)}
-    assert set(shelf.allocated_devices.holders(GPU)) == {B}
-
-
-def test_what_is_held_alone_consumes_no_capacity(shelf: Shelf) -> None:
-    shelf.allocated_devices.replace(A, None, allocation(result("r", "gpu", "n1", consumed={"memory": 5})))
-
-    assert shelf.allocated_devices.consumed(GPU) == {}
+    assert shelf.allocated_devices.holders(GPU) == {B: share(2, 5).results}
 
 
 def test_admin_access_holds_nothing(shelf: Shelf) -> None:
@@ -146,21 +135,24 @@ def test_an_echo_that_respells_the_allocation_keeps_the_charge(shelf: Shelf) -> 
     assert charged(shelf) == nano(40)
 
 
-def test_the_devices_that_draw_from_a_counter_are_known(shelf: Shelf) -> None:
+def test_the_allocated_devices_of_a_pool_are_known_with_their_draws(shelf: Shelf) -> None:
     shelf.publish(drawing(40))
-    shelf.allocated_devices.replace(A, None, ALONE)
+    shelf.allocated_devices.replace(A, None, allocation(*ALONE.results, result("r", "unpublished", "n1")))
     shelf.allocated_devices.replace(B, None, allocation(result("r", "other", "n2")))
 
-    assert shelf.allocated_devices.drawing(MEMORY) == {GPU: nano(40)}
+    assert set(shelf.allocated_devices.in_pool(GPU.pool_id)) == {GPU, device_id("unpublished", "n1")}
+    assert shelf.allocated_devices.draws(GPU) == ((MEMORY, nano(40)),)
+    assert shelf.allocated_devices.draws(device_id("unpublished", "n1")) is None
 
 
-def test_two_results_of_one_claim_on_a_shared_device_both_count(shelf: Shelf) -> None:
+def test_two_results_of_one_claim_on_a_shared_device_are_both_known(shelf: Shelf) -> None:
     both = allocation(*share(1, 10).results, *share(2, 5).results)
     shelf.allocated_devices.replace(A, None, both)
-    assert shelf.allocated_devices.consumed(GPU) == {"memory": nano(15)}
+    assert shelf.allocated_devices.holders(GPU) == {A: both.results}
     shelf.allocated_devices.replace(A, both, None)
 
-    assert shelf.allocated_devices.consumed(GPU) == {}
+    assert shelf.allocated_devices.holders(GPU) == {}
+    assert list(shelf.allocated_devices.in_pool(GPU.pool_id)) == []
     assert shelf.allocated_devices.contested() == ()
 
 

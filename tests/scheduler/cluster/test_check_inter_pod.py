@@ -41,7 +41,7 @@ def test_a_port_that_was_taken_meanwhile(taken: object, *, is_free: bool) -> Non
     new = neighbour("new", ports=[port(80)])
     other = neighbour("other", on="n1", ports=[taken])  # type: ignore[list-item]
 
-    expected = [] if is_free else ["host port 80 (TCP) of node n1 was taken by pod default/other"]
+    expected = [] if is_free else ["host port 80 (TCP) of node n1 is taken by pod default/other"]
     assert objections(new, since=other) == expected
     assert objections(new, since=neighbour("other", on="n2", ports=[taken])) == []  # type: ignore[list-item]
 
@@ -49,9 +49,20 @@ def test_a_port_that_was_taken_meanwhile(taken: object, *, is_free: bool) -> Non
 def test_whose_ports_cannot_be_known_has_taken_each() -> None:
     other = neighbour("other", on="n1", ports=[EVERY_PORT])
 
-    expected = ["host port 80 (TCP) of node n1 was taken by pod default/other"]
+    expected = ["host port 80 (TCP) of node n1 is taken by pod default/other"]
     assert objections(neighbour("new", ports=[port(80)]), since=other) == expected
     assert objections(neighbour("new"), since=other) == []
+
+
+def test_a_port_that_two_pods_of_one_unit_want() -> None:
+    pods = [neighbour(f"p{number}", ports=[port(80)]) for number in range(2)]
+    cluster = cluster_of(*NODES, *pods)
+    planned = unit(*(placement(each, "n1") for each in pods))
+    cluster.assume(planned)
+
+    assert [each.message for each in cluster.check(planned)] == [
+        "host port 80 (TCP) of node n1 is taken by pod default/p0"
+    ]
 
 
 SAID = "and its anti-affinity or that of pod default/new forbids that"

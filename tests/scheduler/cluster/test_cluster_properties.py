@@ -19,6 +19,7 @@ from solver.domain import (
     DeviceId,
     Placement,
     Pod,
+    PoolId,
     ResourceSlice,
     Snapshot,
     consumed_counters,
@@ -155,20 +156,14 @@ def assert_indexes_are_right(cluster: Cluster, remembered: dict[DeviceId, Consum
             one = DeviceId("gpu.example.com", pool, name)
             holders = store.allocated_devices.holders(one)
             assert set(holders) == {each.id for each in store.assumed_claims.values() if _holds(each, one)}
-            consumed: defaultdict[str, int] = defaultdict(int)
-            for results in holders.values():
-                for capacity, taken in (pair for each in results if each.share_id for pair in each.consumed_capacity):
-                    consumed[capacity] += taken.nano
-            assert store.allocated_devices.consumed(one) == consumed
             _remember(store, one, remembered, is_held=bool(holders))
+            assert store.allocated_devices.draws(one) == remembered.get(one)
+        assert set(store.allocated_devices.in_pool(PoolId("gpu.example.com", pool))) == {
+            each for each in held if each.pool == pool
+        }
     assert set(store.allocated_devices.contested()) == {
         each for each, how in held.items() if len({name for name, _ in how}) > 1 and not all(share for _, share in how)
     }
-    charged: defaultdict[object, dict[DeviceId, int]] = defaultdict(dict)
-    for one, draws in remembered.items():
-        for counter, amount in draws:
-            charged[counter][one] = amount
-    assert store.allocated_devices._drawing == charged  # noqa: SLF001 - all counters, those at zero too
     assert_seats_are_right(store)
 
 
@@ -196,10 +191,7 @@ def assert_seats_are_right(store: ObjectStore) -> None:
     seated = [each for each in store.assumed_pods.values() if each.node_name and not each.is_terminal]
     assert list(store.placed_pods.values()) == sorted(seated, key=lambda each: each.id)
     for name in NODES:
-        here = [each for each in seated if each.node_name == name]
-        assert store.node_usage.pod_count(name) == len(here)
-        cpu = sum(dict(each.requests).get("cpu", 0) for each in here)
-        assert store.node_usage.used(name) == ({"cpu": cpu} if cpu else {})
+        assert store.pod_index.on(name) == {each.id: each for each in seated if each.node_name == name}
     users = {(key, each.id) for each in store.assumed_pods.values() for key in each.claim_ids}
     assert {(key, each) for key, found in store.pods_by_claim.items() for each in found} == users
 

@@ -5,7 +5,7 @@ import pytest
 
 from scheduler.change import Change, Object
 from scheduler.cluster import Cluster, Unit, split_plan
-from solver.domain import Batch, GangId, PodGroup, ReasonCode
+from solver.domain import OPTIONAL_NODE_OPERATIONS, Batch, GangId, NodeAllocatableMapping, PodGroup, ReasonCode
 from tests.support.builders import (
     NAMESPACE,
     allocation,
@@ -20,6 +20,8 @@ from tests.support.builders import (
     placement,
     plan,
     pod,
+    quantity,
+    request,
     requirement,
     resource_slice,
     result,
@@ -33,7 +35,8 @@ from tests.support.cluster_builders import cluster_of, gone, seen, show, unit
 
 NODE = node("n1", cpu=4, pods=3)
 POD = pod("p", "new", "old", cpu=2, node_selector={"kubernetes.io/hostname": "n1"})
-NEW, OLD = claim("new"), held("old", result("gpu", "old-gpu", "n1"), node_name="n1")
+NEW = claim("new", request("gpu"), request("part"), request("share", capacity={"memory": "30Gi"}))
+OLD = held("old", result("gpu", "old-gpu", "n1"), node_name="n1")
 SKIPPED = msgspec.structs.replace(result("gpu", "old-gpu", "n1"), skip_node_operations=("*",))
 CARD = {"card": {"memory": "40Gi"}}
 
@@ -42,10 +45,11 @@ def published(*, generation: int = 1, slice_count: int = 2, **changes: object) -
     part = device("part", consumes={"card": {"memory": "20Gi"}})
     shared = device("shared", is_shareable=True, capacities={"memory": "80Gi"})
     whole = device("whole")
+    held_before = device("old-gpu")
     return [
         resource_slice(
             "n1",
-            *(msgspec.structs.replace(each, **changes) for each in (part, shared, whole)),
+            *(msgspec.structs.replace(each, **changes) for each in (part, shared, whole, held_before)),
             name=f"devices-{generation}",
             generation=generation,
             slice_count=slice_count,
@@ -63,6 +67,7 @@ RESULTS = (
 )
 UNIT = unit(placement(POD, "n1"), claim_allocation(NEW, *RESULTS, node_name="n1"))
 DEVICE = "device gpu.example.com/n1"
+UNPUBLISHED = "is not published in the newest generation of its pool"
 
 
 @pytest.fixture(params=["assumed", "not assumed"])
@@ -102,17 +107,14 @@ def test_reasons_ask_for_another_decision(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        pytest.param(gone(POD), "pod default/p was deleted", id="pod deleted"),
         pytest.param(changed(POD, uid="x"), "pod default/p was deleted, and another one has its name", id="pod remade"),
-        pytest.param(
-            changed(POD, node_name="n2"), "pod default/p was bound to node n2 by another client", id="pod bound"
-        ),
+        pytest.param(changed(POD, node_name="n2"), "pod default/p is bound to node n2 already", id="pod bound"),
         pytest.param(changed(POD, is_deleting=True), "pod default/p is being deleted", id="pod deleting"),
-        pytest.param(changed(POD, is_terminal=True), "pod default/p ended", id="pod ended"),
+        pytest.param(changed(POD, is_terminal=True), "pod default/p has ended", id="pod ended"),
         pytest.param(changed(POD, scheduling_gates=("g",)), "pod default/p has the scheduling gate g", id="pod gated"),
-        pytest.param(changed(POD, invalid="no"), "pod default/p can no longer be read: no", id="pod unreadable"),
+        pytest.param(changed(POD, invalid="no"), "pod default/p cannot be read: no", id="pod unreadable"),
         pytest.param(gone(NODE), "node n1 is gone", id="node deleted"),
-        pytest.param(changed(NODE, is_unschedulable=True), "node n1 was cordoned", id="node cordoned"),
+        pytest.param(changed(NODE, is_unschedulable=True), "node n1 is cordoned", id="node cordoned"),
         pytest.param(
             changed(NODE, taints=(taint("k", "v"),)),
             "node n1 has the taint k=v:NoSchedule, which pod default/p does not tolerate",
@@ -120,7 +122,7 @@ def test_reasons_ask_for_another_decision(cluster: Cluster) -> None:
         ),
         pytest.param(
             changed(NODE, labels=()),
-            "node n1 does not match the node selector or affinity of pod default/p any more",
+            "node n1 does not have the label kubernetes.io/hostname=n1, which pod default/p selects",
             id="node relabelled",
         ),
         pytest.param(
@@ -146,17 +148,17 @@ def test_reasons_ask_for_another_decision(cluster: Cluster) -> None:
             id="node remade, and smaller",
         ),
         pytest.param(changed(NEW, is_deleting=True), "claim default/new is being deleted", id="claim deleting"),
-        pytest.param(changed(NEW, invalid="no"), "claim default/new can no longer be read: no", id="claim unreadable"),
+        pytest.param(changed(NEW, invalid="no"), "claim default/new cannot be read: no", id="claim unreadable"),
         pytest.param(
             changed(NEW, allocation=allocation(result("gpu", "x", "n9"))),
-            "claim default/new was allocated by another client",
+            "claim default/new is allocated already",
             id="claim allocated",
         ),
         pytest.param(gone(OLD), "claim default/old was deleted", id="joined claim deleted"),
         pytest.param(changed(OLD, is_deleting=True), "claim default/old is being deleted", id="joined claim deleting"),
         pytest.param(
             changed(OLD, allocation=None, reserved_for=()),
-            "claim default/old is not allocated any more",
+            "claim default/old is not allocated",
             id="joined claim deallocated",
         ),
         pytest.param(
@@ -166,7 +168,7 @@ def test_reasons_ask_for_another_decision(cluster: Cluster) -> None:
         ),
         pytest.param(
             changed(OLD, allocation=allocation(SKIPPED, node_name="n1")),
-            "claim default/old is allocated where node n1 cannot use it",
+            f"node n1 does not declare {OPTIONAL_NODE_OPERATIONS}, which claim default/old needs",
             id="joined claim of devices that need a feature of the node",
         ),
         pytest.param(
@@ -202,23 +204,32 @@ def test_a_change_that_matters_is_named(cluster: Cluster, change: Change, messag
     assert messages(cluster) == [message]
 
 
+def test_a_deleted_pod_leaves_its_claim_without_a_user(cluster: Cluster) -> None:
+    cluster.apply(gone(POD))
+
+    assert messages(cluster) == [
+        "pod default/p was deleted",
+        "claim default/new would be allocated, and no pod of the plan uses it",
+    ]
+
+
 @pytest.mark.parametrize(
     ("changes", "wanted"),
     [
-        pytest.param([gone(published()[0])], "is not published any more", id="slice deleted"),
+        pytest.param([gone(published()[0])], UNPUBLISHED, id="slice deleted"),
         pytest.param(
             [seen(resource_slice("n1", device("other"), name="devices-1", slice_count=2))],
-            "is not published any more",
+            UNPUBLISHED,
             id="device withdrawn",
         ),
         pytest.param(
             [seen(published(generation=2)[1])],
-            "is not in the newest generation 2 of its pool",
+            UNPUBLISHED,
             id="newer generation begun",
         ),
         pytest.param(
             [gone(published()[1])],
-            "is in a pool whose newest generation 1 is not published whole",
+            "is in a pool of which no device may be allocated: its newest generation 1 is not published whole",
             id="pool incomplete",
         ),
         pytest.param(
@@ -227,11 +238,12 @@ def test_a_change_that_matters_is_named(cluster: Cluster, change: Change, messag
             id="devices tainted",
         ),
         pytest.param(
-            [changed(published()[0], scope=scope("n2"))], "cannot be used on node n1 any more", id="slice moved"
+            [seen(published(binding_conditions=("attached",))[0])],
+            "has bindingConditions ('attached',) now, and () was planned",
+            id="devices that have to be attached by now",
         ),
-        pytest.param(
-            [changed(published()[0], scope=scope())], "cannot be used on node n1 any more", id="scope unknown"
-        ),
+        pytest.param([changed(published()[0], scope=scope("n2"))], "cannot be used on node n1", id="slice moved"),
+        pytest.param([changed(published()[0], scope=scope())], "cannot be used on node n1", id="scope unknown"),
     ],
 )
 def test_a_change_of_slices_that_matters_is_named_for_each_device(
@@ -247,8 +259,12 @@ def test_a_change_of_slices_that_matters_is_named_for_each_device(
 @pytest.mark.parametrize(
     ("shareable", "message"),
     [
-        pytest.param(False, f"{DEVICE}/shared cannot be shared any more", id="no longer shareable"),
-        pytest.param(True, f"{DEVICE}/whole became shareable and is planned for one claim", id="has become shareable"),
+        pytest.param(
+            False, f"{DEVICE}/shared cannot be shared, and a share of it is planned", id="no longer shareable"
+        ),
+        pytest.param(
+            True, f"{DEVICE}/whole can be shared, and is planned for one claim alone", id="has become shareable"
+        ),
     ],
 )
 def test_a_device_whose_sharing_flipped_is_named(
@@ -365,9 +381,10 @@ def test_tolerated_taints_are_no_objection() -> None:
     tolerant = pod("p", "new", tolerations=[toleration()])
     tainted = published(taints=(taint("sick"),))
     results = (result("gpu", "whole", "n1", tolerations=[toleration("sick")]),)
-    cluster = cluster_of(node("n1", taints=[taint("k")], is_unschedulable=True), tolerant, NEW, tainted)
+    asking = claim("new", request("gpu", tolerations=[toleration("sick")]))
+    cluster = cluster_of(node("n1", taints=[taint("k")], is_unschedulable=True), tolerant, asking, tainted)
 
-    assert messages(cluster, unit(placement(tolerant, "n1"), claim_allocation(NEW, *results))) == []
+    assert messages(cluster, unit(placement(tolerant, "n1"), claim_allocation(asking, *results))) == []
 
 
 def test_affinity_is_checked_with_the_labels_of_now() -> None:
@@ -377,7 +394,7 @@ def test_affinity_is_checked_with_the_labels_of_now() -> None:
     show(cluster, node("n1", labels={"zone": "b"}))
 
     assert messages(cluster, unit(placement(picky, "n1"))) == [
-        f"node n1 does not match the node selector or affinity of pod {NAMESPACE}/p any more"
+        f"node n1 does not match the required node affinity of pod {NAMESPACE}/p"
     ]
 
 
@@ -406,7 +423,7 @@ def test_a_device_s_own_scope_counts_where_its_slice_says_so(
     cluster = cluster_of(node("n1", labels={"zone": "a"}), waiting, NEW, scoped)
     planned = unit(placement(waiting, "n1"), claim_allocation(NEW, result("gpu", "d", "fabric")))
 
-    wanted = [] if is_reached else ["device gpu.example.com/fabric/d cannot be used on node n1 any more"]
+    wanted = [] if is_reached else ["device gpu.example.com/fabric/d cannot be used on node n1"]
     assert messages(cluster, planned) == wanted
 
 
@@ -433,7 +450,12 @@ JOINED = held("old", result("gpu", "gpu-0", "n1"))
             ["claim default/old holds device gpu.example.com/n1/gpu-0, which has the taint sick:NoSchedule now"],
             id="tainted",
         ),
-        pytest.param(JOINED, msgspec.structs.replace(SICK_SLICE, slice_count=2), [], id="tainted in a pool in flux"),
+        pytest.param(
+            JOINED,
+            msgspec.structs.replace(SICK_SLICE, slice_count=2),
+            ["claim default/old holds device gpu.example.com/n1/gpu-0, which has the taint sick:NoSchedule now"],
+            id="tainted in a pool in flux",
+        ),
         pytest.param(
             msgspec.structs.replace(JOINED, reserved_for=(consumer("p"),)), SICK_SLICE, [], id="reserved for it before"
         ),
@@ -449,6 +471,17 @@ def test_a_claim_on_a_tainted_device_is_not_joined(joined: Object, published_now
     cluster.assume(joining)
 
     assert messages(cluster, joining) == wanted
+
+
+def test_devices_that_take_of_their_node_by_now_are_named_by_their_claim() -> None:
+    mapping = NodeAllocatableMapping(resource="cpu", allocation_multiplier=quantity(2))
+    waiting, taking = pod("p", "new", cpu=1), published(node_allocatable=(mapping,))
+    cluster = cluster_of(NODE, waiting, NEW, published())
+    planned = unit(placement(waiting, "n1"), claim_allocation(NEW, RESULTS[0], node_name="n1"))
+    assert messages(cluster, planned) == []
+    show(cluster, taking)
+
+    assert messages(cluster, planned) == ["claim default/new takes 2 of cpu of its node, nothing was planned"]
 
 
 def test_each_objection_is_said_once() -> None:

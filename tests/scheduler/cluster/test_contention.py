@@ -179,7 +179,8 @@ def test_a_driver_that_publishes_less_makes_no_duplicate_but_an_objection() -> N
 
     assert cluster.compare_after_write(each) == ()
     assert [each.message for each in cluster.check(each)] == [
-        "device gpu.example.com/n1/shared has 40 of memory left, 50 is planned"
+        "device gpu.example.com/n1/shared gives 50 of memory by the plan, 40 of memory by its policies",
+        "device gpu.example.com/n1/shared has 40 of memory left, 50 is planned",
     ]
 
 

@@ -13,7 +13,7 @@ from scheduler.cluster.devices import AllocatedDevices, SliceIndex
 from scheduler.cluster.gangs import GangIndex
 from scheduler.cluster.nominations import Nominations
 from scheduler.cluster.object_store import ObjectStore
-from scheduler.cluster.pod_index import NodeUsage, PodIndex
+from scheduler.cluster.pod_index import PodIndex
 from scheduler.cluster.table import Table
 from scheduler.unreadable import closed
 from solver.domain import Claim, DeviceId, Pod
@@ -29,7 +29,6 @@ BASE = (
     structs.replace(pod("there", "held"), node_name="n1", requests=(("cpu", 500),)),
 )
 PLACES: list[tuple[type[Any], str, Object]] = [
-    (NodeUsage, "replace", pod("hostile")),
     (GangIndex, "replace_pod", pod("hostile")),
     (PodIndex, "replace", pod("hostile")),
     (AssumeCache, "confirm_pod", pod("hostile")),
@@ -37,7 +36,7 @@ PLACES: list[tuple[type[Any], str, Object]] = [
     (ObjectStore, "_index_claims", pod("hostile", "held")),
     (AssumeCache, "confirm_claim", claim("hostile", allocation=allocation(result("gpu", "gpu-1", "n1")))),
     (AllocatedDevices, "_set", claim("hostile", allocation=allocation(result("gpu", "gpu-1", "n1")))),
-    (AllocatedDevices, "_consume", claim("hostile", allocation=allocation(result("gpu", "gpu-1", "n1")))),
+    (AllocatedDevices, "_charge", claim("hostile", allocation=allocation(result("gpu", "gpu-1", "n1")))),
     (SliceIndex, "replace", structs.replace(gpu_slice("n2", count=1), name="hostile")),
     (AllocatedDevices, "slice_changed", structs.replace(gpu_slice("n2", count=1), name="hostile")),
     (Table, "replace", structs.replace(node("hostile", cpu=1))),
@@ -75,13 +74,12 @@ def facts(cluster: Cluster) -> tuple[Any, ...]:
     store = cluster._store  # noqa: SLF001 - the indexes are what is tested
     return (
         cluster.snapshot(),
-        {name: (dict(store.node_usage.used(name)), store.node_usage.pod_count(name)) for name in ("n1", "n2")},
         {
             index: dict(store.allocated_devices.holders(DeviceId("gpu.example.com", "n1", f"gpu-{index}")))
             for index in range(4)
         },
         store.allocated_devices.contested(),
-        {name: set(store.pod_index.on(name)) for name in ("n1", "n2")},
+        {name: store.pod_index.on(name) for name in ("n1", "n2")},
         {key: set(pods) for key, pods in store.pods_by_claim.items()},
         store.placed_pods.values(),
     )
@@ -113,7 +111,8 @@ def test_what_an_object_holds_counts_although_it_could_not_be_applied(monkeypatc
     taken = Intake(cluster).take(seen(hostile))
     assert isinstance(taken.change.value, Pod)
     assert taken.change.value.invalid
-    assert dict(cluster._store.node_usage.used("n1"))["cpu"] == 1200  # noqa: SLF001
+    there = cluster._store.pod_index.on("n1").values()  # noqa: SLF001
+    assert sum(dict(each.requests)["cpu"] for each in there) == 1200
 
 
 def test_a_claim_that_could_not_be_applied_keeps_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +136,7 @@ def test_after_the_first_defect_objects_of_the_kind_do_not_reach_the_mirror_befo
         honest(kind, key, value)
 
     monkeypatch.setattr(cluster, "reindex", mend)
-    Fault(monkeypatch, NodeUsage, "replace", after=False, is_lasting=True)
+    Fault(monkeypatch, PodIndex, "replace", after=False, is_lasting=True)
     intake = Intake(cluster)
     for index in range(20):
         assert intake.take(seen(pod(f"hostile-{index}"))).problem
@@ -175,10 +174,10 @@ def test_a_change_with_a_value_of_another_kind_is_no_end() -> None:
 
 
 def test_memory_that_is_used_up_is_no_objects_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    def replace(*_: Any) -> None:
+    def replace(*_: Any, **__: Any) -> None:
         raise MemoryError
 
     cluster = cluster_of(*BASE)
-    monkeypatch.setattr(NodeUsage, "replace", replace)
+    monkeypatch.setattr(PodIndex, "replace", replace)
     with pytest.raises(MemoryError):
         Intake(cluster).take(seen(pod("any")))

@@ -1,7 +1,8 @@
 import pytest
+from msgspec.structs import replace
 
-from scheduler.cluster.devices import PoolFacts, SliceIndex, pool_facts
-from solver.domain import CounterId, PoolId
+from scheduler.cluster.devices import _MOST_POOLS, SliceIndex
+from solver.domain import PoolId
 from tests.support.builders import GPU_DRIVER, device, device_id, quantity, resource_slice
 
 POOL = PoolId(GPU_DRIVER, "n1")
@@ -17,26 +18,22 @@ def inventory_of(*slices: object) -> SliceIndex:
 
 
 @pytest.mark.parametrize(
-    ("slices", "generation", "is_complete"),
+    ("slices", "is_whole"),
     [
-        pytest.param([OLD], 1, True, id="one slice of one"),
-        pytest.param([OLD, NEW], 2, True, id="the newest generation is whole"),
-        pytest.param([resource_slice("n1", slice_count=2)], 1, False, id="one slice of two"),
-        pytest.param(
-            [resource_slice("n1", name=name, slice_count=2) for name in "ab"], 1, True, id="two slices of two"
-        ),
+        pytest.param([OLD], True, id="one slice of one"),
+        pytest.param([OLD, NEW], True, id="the newest generation is whole"),
+        pytest.param([resource_slice("n1", slice_count=2)], False, id="one slice of two"),
+        pytest.param([resource_slice("n1", name=name, slice_count=2) for name in "ab"], True, id="two slices of two"),
         pytest.param(
             [OLD, resource_slice("n1", name="new", generation=2, slice_count=2)],
-            2,
             False,
             id="a newer generation in part, never an older one",
         ),
         pytest.param(
-            [resource_slice("n1", name=name, slice_count=1) for name in "ab"], 1, False, id="more slices than stated"
+            [resource_slice("n1", name=name, slice_count=1) for name in "ab"], False, id="more slices than stated"
         ),
         pytest.param(
             [resource_slice("n1", name="a", slice_count=2), resource_slice("n1", name="b", slice_count=3)],
-            1,
             False,
             id="slices that state different counts",
         ),
@@ -44,45 +41,58 @@ def inventory_of(*slices: object) -> SliceIndex:
 )
 def test_a_pool_is_judged_by_its_newest_generation(
     slices: list[object],
-    generation: int,
-    is_complete: bool,  # noqa: FBT001 - a column of the table
+    is_whole: bool,  # noqa: FBT001 - a column of the table
 ) -> None:
-    facts = pool_facts(slices)  # type: ignore[arg-type]  # slices
+    newest = max(each.generation for each in slices)  # type: ignore[attr-defined]  # slices
+    trouble = "" if is_whole else f"its newest generation {newest} is not published whole"
 
-    assert (facts.generation, facts.is_complete) == (generation, is_complete)
+    assert inventory_of(*slices).checked([POOL]).view(POOL).trouble == trouble
 
 
 def test_counters_are_those_of_the_newest_generation() -> None:
-    sets = [
+    inventory = inventory_of(
         resource_slice("n1", name="old", generation=1, counter_sets={"card": {"memory": 5}}),
         resource_slice("n1", name="new", generation=2, counter_sets={"card": {"memory": 7}}),
-    ]
+    )
 
-    assert pool_facts(sets).counters == ((CounterId(GPU_DRIVER, "n1", "card", "memory"), quantity(7)),)
+    assert inventory.checked([POOL]).view(POOL).counters == {("card", "memory"): quantity(7)}
 
 
-def test_facts_follow_a_new_slice() -> None:
+def published(inventory: SliceIndex, pool: PoolId = POOL) -> list[str]:
+    """The slices of the newest generation, after they were looked at as they were before."""
+    return [each.name for each in inventory.checked([pool]).view(pool).slices]
+
+
+def test_a_pool_that_was_checked_follows_its_slices() -> None:
     inventory = inventory_of(OLD)
-    assert inventory.facts(POOL) == PoolFacts(generation=1, is_complete=True)
+    assert published(inventory) == ["old"]
     inventory.replace(None, NEW)
-
-    assert inventory.facts(POOL) == PoolFacts(generation=2, is_complete=True)
-
-
-def test_facts_follow_a_deleted_slice() -> None:
-    inventory = inventory_of(OLD, NEW)
-    assert inventory.facts(POOL) == PoolFacts(generation=2, is_complete=True)
-    inventory.replace(NEW, None)
-
-    assert inventory.facts(POOL) == PoolFacts(generation=1, is_complete=True)
-
-
-def test_a_pool_without_slices_has_no_facts() -> None:
-    inventory = inventory_of(OLD)
+    assert published(inventory) == ["new"]
+    again = replace(NEW, generation=3)
+    inventory.replace(NEW, again)
+    assert inventory.checked([POOL]).view(POOL).slices == (again,)
+    inventory.replace(again, None)
+    assert published(inventory) == ["old"]
     inventory.replace(OLD, None)
 
-    assert inventory.facts(POOL) is None
+    assert published(inventory) == []
     assert inventory.find(device_id("a", "n1")) is None
+    inventory.replace(None, OLD)
+    assert published(inventory) == ["old"]
+
+
+def test_pools_that_were_not_checked_lately_are_read_again() -> None:
+    slices = [resource_slice(f"n{number}", name=f"s{number}") for number in range(_MOST_POOLS + 2)]
+    inventory = inventory_of(*slices)
+    for each in slices:
+        inventory.checked([each.pool_id])
+    assert len(inventory._recent) == _MOST_POOLS  # noqa: SLF001 - what is kept
+    inventory.replace(slices[0], replace(slices[0], name="later"))
+    assert published(inventory, slices[0].pool_id) == ["later"]
+
+    every = [each.pool_id for each in slices]
+    pools = inventory.checked(every)
+    assert all(pools.view(each).slices for each in every)  # as many as a unit needs at a time
 
 
 def test_a_device_is_found_in_the_newest_slice_that_lists_it() -> None:
@@ -118,4 +128,4 @@ def test_a_slice_that_lists_a_device_twice_lists_it_once() -> None:
 def test_equal_pool_names_of_two_drivers_are_two_pools() -> None:
     inventory = inventory_of(OLD, resource_slice("n1", name="other", driver="other.example.com", generation=5))
 
-    assert inventory.facts(POOL) == PoolFacts(generation=1, is_complete=True)
+    assert published(inventory) == ["old"]

@@ -166,7 +166,7 @@ def test_a_node_that_offers_the_resource_itself_by_now_is_noticed() -> None:
     cluster = cluster_of(b.node("n", extended={RESOURCE: 1}), *OBJECTS[1:], POD)
 
     assert [each.message for each in cluster.check(UNIT)] == [
-        f"node n offers {RESOURCE} itself now, and devices were planned for it"
+        f"devices were planned for {RESOURCE} of pod {POD.id}, and serve nothing on node n now"
     ]
 
 

@@ -1,33 +1,26 @@
-"""Whether host ports and required anti-affinity still allow the placements of a unit beside the pods of the cluster."""
+"""
+Whether required anti-affinity still allows the placements of a unit beside the pods on its nodes and recent pods.
+
+The checker evaluates every term of the cluster on all pods; this looks terms up by the labels of the unit's pods.
+"""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 
-from scheduler.cluster import pod_index
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.unit import Unit
 from solver import MatchedLabels, SelectorIndex, matched_labels
 from solver.domain import Node, Pod, PodAffinityTerm, PodId, wording
 
 
-def inter_pod_conflicts(store: ObjectStore, unit: Unit) -> Iterator[str]:
-    """Return conflicts of host ports and of required anti-affinity with other pods."""
+def anti_affinity_conflicts(store: ObjectStore, unit: Unit) -> Iterator[str]:
+    """Return conflicts of required anti-affinity with other pods."""
     own = {placement.pod for placement in unit.placements}
     for placement in unit.placements:
         pod, node = store.pods.get(placement.pod), store.nodes.get(placement.node)
         if pod is not None and node is not None:
-            yield from _port_conflicts(store, pod, node, own)
             yield from _anti_affinity_conflicts(store, pod, node, own)
-
-
-def _port_conflicts(store: ObjectStore, pod: Pod, node: Node, own: set[PodId]) -> Iterator[str]:
-    others = (each for key, each in store.pod_index.on(node.name).items() if key not in own)
-    taken = pod_index.port_taken(pod, others)
-    if taken is not None:
-        port, holder = taken
-        other_pod = wording.seen(holder.id, pod.id.namespace)
-        yield f"host port {port.port} ({port.protocol}) of node {node.name} was taken by {other_pod}"
 
 
 def _anti_affinity_conflicts(store: ObjectStore, pod: Pod, node: Node, own: set[PodId]) -> Iterator[str]:

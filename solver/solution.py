@@ -122,6 +122,7 @@ class NodeUse(NamedTuple):
     rows: tuple[DeviceUse, ...]
     value: int
     suspects: int
+    distance: int
     is_local: bool
     """Whether a device of the node itself is among it."""
 
@@ -152,7 +153,8 @@ def _use(problem: Problem, served_: ServedComponents) -> NodeUse:
         rows += _rows(problem, served_.group, options, copies)
     value = sum(row.device.value * row.amount for row in rows)
     suspects = sum(row.amount for row in rows if row.device.is_suspect)
-    return NodeUse(rank, tuple(rows), value, suspects, any(row.type >= 0 for row in rows))
+    distance = sum(row.amount * row.device.distance for row in rows)
+    return NodeUse(rank, tuple(rows), value, suspects, distance, any(row.type >= 0 for row in rows))
 
 
 def _rows(

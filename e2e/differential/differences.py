@@ -441,6 +441,14 @@ OF_CONDITIONS: Final = (
         more=More.EITHER,
     ),
     Difference(
+        name="nominated node with a later alternative",
+        rule="status.nominatedNodeName (KEP-5278) of a pod whose claim has firstAvailable",
+        theirs="takes the nominated node if it can serve the pod at all",
+        ours="takes the nominated node if it serves the pod with an alternative as early as other nodes do",
+        reason="the user's order of alternatives says more than where somebody expected the pod",
+        more=More.EITHER,
+    ),
+    Difference(
         name="spread over a Service",
         rule="pods without spread constraints, and without a controller, that a Service selects",
         theirs="spreads them over nodes and zones, as the pods of a controller",

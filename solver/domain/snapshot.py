@@ -136,6 +136,7 @@ PACK: Final = (
     "alternatives",
     "preferences",
     "suspects",
+    "remote-devices",
     "opened-groups",
     "opened-nodes",
     "opened-devices",
@@ -144,12 +145,13 @@ PACK: Final = (
     "scores",
 )
 """Bin packing: use few nodes and the smallest device that suffices; keep groups, nodes and large devices whole."""
-SPREAD: Final = ("alternatives", "preferences", "suspects", "crowded-nodes", "device-value", "scores")
+SPREAD: Final = ("alternatives", "preferences", "suspects", "remote-devices", "crowded-nodes", "device-value", "scores")
 """Spreading: take devices of the nodes with the most free devices."""
 TOPOLOGY: Final = (
     "alternatives",
     "preferences",
     "suspects",
+    "remote-devices",
     "broken-groups",
     "opened-groups",
     "opened-nodes",

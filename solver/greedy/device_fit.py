@@ -87,16 +87,18 @@ def _pick_line(attempt: Attempt, line: Line) -> tuple[tuple[int, int], ...] | No
 
 def _eagerness(attempt: Attempt, device: DeviceType, reference: int, line: Line) -> tuple[int, ...]:
     """
-    Which type to take first: no suspect one, the least valuable, the least demanded, a shared one in use, the fullest.
+    Which type to take first: no suspect one, the nearest, a shared one in use, the least valuable, the least demanded.
 
-    Of those the one with the fewest left that are enough, else the one with the most, so that others stay whole.
+    Of those the fullest, then the one with the fewest left that are enough, else the one with the most, so that others
+    stay whole.
     """
     ledger = attempt.ledger
     is_fresh = int(ledger.is_fresh(device))
     remaining = sum(ledger.left(budget) for budget in device.capacities.values())
     most = 0 if device.is_shareable else ledger.most(device, line.demand)
     fit = (0, most) if most >= line.needed else (1, -most)
-    return (int(device.is_suspect), is_fresh, device.value, len(device.takes), remaining, *fit, abs(reference))
+    better = int(device.is_suspect), device.distance, is_fresh, device.value
+    return (*better, len(device.takes), remaining, *fit, abs(reference))
 
 
 @dataclass(slots=True, eq=False)
@@ -188,6 +190,7 @@ class Cost(NamedTuple):
 
     rank: int
     suspects: int
+    distance: int
     opened_nodes: int
     opened_devices: int
     value: int
@@ -226,7 +229,8 @@ def serve(problem: Problem, parts: tuple[Part, ...], condition: Condition) -> De
     used = local != condition.state
     after = Condition(condition.group, local, tuple(ledger.wide), condition.is_unused and not used)
     opened_nodes = int(condition.is_unused and used)
-    cost = Cost(attempt.rank, ledger.suspects, opened_nodes, ledger.opened, ledger.value, _leftover(group, local))
+    chosen = attempt.rank, ledger.suspects, ledger.distance
+    cost = Cost(*chosen, opened_nodes, ledger.opened, ledger.value, _leftover(group, local))
     return DeviceFit(tuple(tuple(each) for each in picks), after, cost)
 
 

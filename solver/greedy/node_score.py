@@ -15,7 +15,7 @@ from solver.problem.problem import Part
 NEVER: Final = np.iinfo(np.int64).max
 RANK: Final = 10**16
 """What a later alternative counts: more than all that follows."""
-_SUSPECT, _NODE, _DEVICE, _VALUE = 10**14, 10**13, 10**10, 10**4
+_SUSPECT, _DISTANCE, _NODE, _DEVICE, _VALUE = 10**15, 2 * 10**13, 10**13, 10**10, 10**4
 _MOST_FREE: Final = 10**4
 """Free devices of a node beyond which no difference is made."""
 
@@ -54,8 +54,9 @@ def spread_score(cost: Cost, free: int) -> int:
 
 
 def _first_of(cost: Cost) -> int:
-    """Fold what goes before packing: alternatives, and then devices that work failed on."""
-    return cost.rank * RANK + min(cost.suspects, RANK // _SUSPECT - 1) * _SUSPECT
+    """Fold what goes before packing: alternatives, devices that work failed on, and devices that are not at hand."""
+    suspects, distance = min(cost.suspects, RANK // _SUSPECT - 1), min(cost.distance, _SUSPECT // _DISTANCE - 1)
+    return cost.rank * RANK + suspects * _SUSPECT + distance * _DISTANCE
 
 
 @dataclass(slots=True, eq=False)

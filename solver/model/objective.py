@@ -153,6 +153,16 @@ def _suspects(variables: Variables) -> Expression:
     return cost
 
 
+def _remote_devices(variables: Variables) -> Expression:
+    """Devices that are not at hand on the node: others could use them, or they have to be attached first."""
+    cost = Expression()
+    for cell, each, takes, count in taken(variables):
+        distance = variables.type_of(cell, each).distance
+        if takes and distance:
+            cost.add_scaled(count, -distance)
+    return cost
+
+
 def _device_value(variables: Variables) -> Expression:
     """What the devices taken are worth: a large card for a small request costs more than a small one."""
     cost = Expression()
@@ -216,6 +226,7 @@ _LEVELS: Final = {
         _soft_cost(DOMAIN_ALLOCATION, "domains"),
         _soft_cost("scores", "scores"),
         _packing_level("suspects", lambda _, uses: -sum(use.suspects for _, use in uses), _suspects),
+        _packing_level("remote-devices", lambda _, uses: -sum(use.distance for _, use in uses), _remote_devices),
         _packing_level("spoiled-partitions", fragmentation.spoiled_in, fragmentation.spoiled),
         _packing_level(
             "opened-groups", fragmentation.opened_groups_in, fragmentation.opened_groups, is_separable=False

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from solver import verify
-from solver.domain import PACK, SPREAD, SUSPECT_TAINT, TOPOLOGY, Claim, Plan, Pod, Policy
+from solver.domain import PACK, SPREAD, SUSPECT_TAINT, TOPOLOGY, Claim, NodeScope, Plan, Pod, Policy
 from solver.greedy import candidates
 from solver.model import assignment, build, cells
 from solver.model.objective import evaluate
@@ -304,3 +305,70 @@ def test_a_suspect_device_is_given_where_no_other_is_left() -> None:
 def test_without_suspects_there_is_no_such_level() -> None:
     claims, pods = wanting(1)
     assert "suspects" not in {level.name for level in planned(*of_nodes("n"), claims, pods=pods).report.levels}
+
+
+# what is at hand
+
+ANYWHERE = NodeScope(all_nodes=True)
+
+
+def fabric(*conditions: str, count: int = 4) -> Any:
+    """Devices that every node can use, to be attached first where there are conditions."""
+    made = (b.device(f"far-{index}", binding_conditions=conditions) for index in range(count))
+    return b.resource_slice("fabric", *made, at=ANYWHERE)
+
+
+@pytest.mark.parametrize("policy", [PACKING, SPREADING, ALIGNING], ids=lambda each: each.name)
+@pytest.mark.parametrize("conditions", [(), ("Attached",)], ids=["ready", "to be attached"])
+def test_a_device_of_the_node_itself_goes_before_one_that_others_could_use(
+    policy: Policy, conditions: tuple[str, ...]
+) -> None:
+    """Also where that opens a node: packing says which nodes stay whole, and not what a pod waits for."""
+    claims, pods = wanting(1, 1)
+    plan = planned(*of_nodes("n1", "n2", count=1), fabric(*conditions), claims, pods=pods, policy=policy)
+    assert devices(plan) == ["n1/gpu-0", "n2/gpu-0"]
+
+
+def test_a_ready_device_goes_before_one_that_has_to_be_attached_first() -> None:
+    claims, pods = wanting(2)
+    ready = b.resource_slice("ready", b.device("far-9"), at=ANYWHERE)
+    plan = planned(GPU, b.node("n1"), b.gpu_slice("n1", count=1), fabric("Attached"), ready, claims, pods=pods)
+    assert devices(plan) == ["n1/gpu-0", "ready/far-9"]
+
+
+def test_what_is_not_at_hand_is_taken_where_nothing_else_is_left() -> None:
+    claims, pods = wanting(2)
+    plan = planned(GPU, b.node("n1"), b.gpu_slice("n1", count=1), fabric("Attached"), claims, pods=pods)
+    assert devices(plan) == ["fabric/far-0", "n1/gpu-0"]
+
+
+def test_where_all_devices_are_equally_near_there_is_no_such_level() -> None:
+    claims, pods = wanting(1)
+    for near in (of_nodes("n"), [GPU, b.node("n"), fabric("Attached")]):
+        assert "remote-devices" not in {level.name for level in planned(*near, claims, pods=pods).report.levels}
+
+
+# nominations
+
+
+@pytest.mark.parametrize("policy", [PACKING, SPREADING, ALIGNING], ids=lambda each: each.name)
+def test_the_node_that_is_nominated_goes_before_whatever_else_a_pod_prefers(policy: Policy) -> None:
+    elsewhere = ((100, b.expressions(b.requirement("kubernetes.io/hostname", "In", "n1"))),)
+    nodes = [b.node(name, cpu=4, labels={"kubernetes.io/hostname": name}) for name in ("n1", "n2", "n3")]
+    asking = replace(b.pod("p", cpu=1), preferred_node_affinity=elsewhere)
+    for name in ("n2", "n3"):
+        (placed,) = planned(*nodes, pods=[replace(asking, nominated_node_name=name)], policy=policy).placements
+        assert placed.node == name
+
+
+@pytest.mark.parametrize("nominated", ["small", "gone"])
+def test_a_nominated_node_that_cannot_take_the_pod_says_nothing(nominated: str) -> None:
+    nodes = b.node("small", cpu=1), b.node("large", cpu=4)
+    (placed,) = planned(*nodes, pods=[replace(b.pod("p", cpu=2), nominated_node_name=nominated)]).placements
+    assert placed.node == "large"
+
+
+def test_pods_of_one_kind_go_to_the_nodes_that_are_nominated_for_each() -> None:
+    nodes = [b.node(f"n{index}", cpu=8) for index in range(4)]
+    pods = [replace(b.pod(f"p{index}", cpu=1), nominated_node_name=f"n{3 - index}") for index in range(4)]
+    assert s.nodes_of(planned(*nodes, pods=pods)) == {"p0": "n3", "p1": "n2", "p2": "n1", "p3": "n0"}

@@ -53,12 +53,11 @@ _HARD_AFFINITY = 1
 
 
 def stated_preferences(pod: Pod) -> tuple[object, ...]:
-    """Return the preferences in the spec of a pod."""
-    if not (pod.preferred_node_affinity or pod.preferred_affinity or pod.preferred_anti_affinity or pod.spread):
-        return ()
+    """Return the preferences in the spec of a pod, and the node that is nominated for it."""
     soft = tuple(each for each in pod.spread if not each.is_required)
     terms = (pod.preferred_node_affinity, pod.preferred_affinity, pod.preferred_anti_affinity, soft)
-    return terms if any(terms) else ()
+    nominated = pod.nominated_node_name
+    return (*terms, nominated) if nominated or any(terms) else ()
 
 
 def selecting_labels(pods: Sequence[Pod], running: Sequence[Pod]) -> frozenset[str]:
@@ -117,10 +116,30 @@ class PreferenceCosts:
     def _costs(self, pod: Pod, allowed: Mask) -> Amounts | None:
         """Sum the costs that depend on the node alone; None where all nodes cost the same."""
         total: Amounts | None = None
-        for costs in (self._node_affinity(pod, allowed), self._taints(pod, allowed), self._pull(pod, allowed)):
+        for costs in (
+            self._nomination(pod, allowed),
+            self._node_affinity(pod, allowed),
+            self._taints(pod, allowed),
+            self._pull(pod, allowed),
+        ):
             if costs is not None and costs[allowed].any():
                 total = costs if total is None else total + costs
         return total
+
+    def _nomination(self, pod: Pod, allowed: Mask) -> Amounts | None:
+        """
+        The nominated node goes before all others, if the pod fits there, whatever else the pod prefers (KEP-5278).
+
+        Who nominates a node, such as an autoscaler or the scheduler itself, keeps room or devices for the pod there.
+        """
+        node = self._inventory.node_index.get(pod.nominated_node_name)
+        if node is None or not allowed[node]:
+            return None
+        weights = self._weights
+        most = weights.node_affinity + weights.taint_toleration + weights.pod_affinity + weights.topology_spread
+        costs = np.full(len(self._inventory.nodes), (1 + most) * SHARE, dtype=np.int64)
+        costs[node] = 0
+        return costs
 
     def _node_affinity(self, pod: Pod, allowed: Mask) -> Amounts | None:
         if not pod.preferred_node_affinity or not self._weights.node_affinity:
@@ -319,8 +338,16 @@ def _applicable(problem: Problem, policy: Policy) -> Policy:
         "opened-groups": _is_grouped(problem),
         "spoiled-partitions": bool(problem.layout.counter_place),
         "suspects": has_suspects,
+        "remote-devices": _differ_in_distance(problem),
     }
     return replace(policy, levels=tuple(each for each in policy.levels if says.get(each, True)))
+
+
+def _differ_in_distance(problem: Problem) -> bool:
+    """Whether some devices are farther from their nodes than others."""
+    layout = problem.layout
+    local = {device.distance for group in layout.groups for device in group.types}
+    return len(local.union(device.distance for device in layout.wide_types)) > 1
 
 
 def _is_grouped(problem: Problem) -> bool:

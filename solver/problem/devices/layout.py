@@ -121,7 +121,9 @@ class DeviceType:
 
     `gate` is the budget of free devices; a shareable type is a single device whose gate is `OPEN`, or 0 while
     it is held exclusively. `fresh` is the budget that is 1 while a shareable device is unused, -1 for exclusive
-    types. `capacities` finds the budgets of a shareable device's capacities.
+    types. `capacities` finds the budgets of a shareable device's capacities. `distance` is 0 for a ready device of the
+    node itself; one that several nodes can use is farther, and farther still one that has to be attached first
+    (bindingConditions).
     """
 
     verdict: dict[int, Verdict]
@@ -135,6 +137,7 @@ class DeviceType:
     value: int
     is_shareable: bool
     is_suspect: bool
+    distance: int
 
 
 @dataclass(slots=True, eq=False)

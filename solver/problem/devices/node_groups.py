@@ -369,6 +369,7 @@ def _device_type(
         value=key.value,
         is_shareable=key.sharing is not None,
         is_suspect=key.is_suspect,
+        distance=2 * key.has_conditions + (base == GLOBAL),
     )
 
 

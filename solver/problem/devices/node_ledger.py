@@ -15,6 +15,7 @@ class Checkpoint(NamedTuple):
     opened: int
     value: int
     suspects: int
+    distance: int
 
 
 @dataclass(slots=True, eq=False)
@@ -22,8 +23,8 @@ class NodeLedger:
     """
     Units left of every budget of a node, and of every cluster-wide one; ledgers of several nodes may have one `wide`.
 
-    `opened` counts the shareable devices whose first share was taken, `value` and `suspects` add up what the taken
-    devices are worth and which of them are suspect.
+    `opened` counts the shareable devices whose first share was taken. `value`, `suspects` and `distance` add up what is
+    taken: its worth, how many are suspect, and how far they are from the node.
     """
 
     local: list[int]
@@ -31,6 +32,7 @@ class NodeLedger:
     opened: int = 0
     value: int = 0
     suspects: int = 0
+    distance: int = 0
 
     @classmethod
     def of(cls, local: Sequence[int], wide: Sequence[int] = ()) -> "NodeLedger":
@@ -73,6 +75,7 @@ class NodeLedger:
             self.opened += 1
         self.value += device.value * count
         self.suspects += device.is_suspect * count
+        self.distance += device.distance * count
 
     def _charge(self, takes: Iterable[tuple[int, int]], count: int) -> None:
         for budget, amount in takes:
@@ -83,8 +86,9 @@ class NodeLedger:
 
     def checkpoint(self) -> Checkpoint:
         """Remember where the ledger stands."""
-        return Checkpoint(tuple(self.local), tuple(self.wide), self.opened, self.value, self.suspects)
+        totals = self.opened, self.value, self.suspects, self.distance
+        return Checkpoint(tuple(self.local), tuple(self.wide), *totals)
 
     def rollback(self, checkpoint: Checkpoint) -> None:
         """Go back to where it stood: what was taken since is left again."""
-        self.local[:], self.wide[:], self.opened, self.value, self.suspects = checkpoint
+        self.local[:], self.wide[:], self.opened, self.value, self.suspects, self.distance = checkpoint

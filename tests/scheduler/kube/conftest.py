@@ -10,12 +10,12 @@ from e2e.controlplane.plane import ControlPlane
 from scheduler.kube import paths, writes
 from scheduler.kube.client import Client
 from scheduler.kube.decode.pods import decode_pod
-from scheduler.kube.errors import Conflict
 from solver.domain import Claim, ClaimId, Pod
 from tests.support.kube_objects import encoded
 from tests.support.shell_proxy import LossyProxy, lossy
 
 DEVICE_CLASS = "kube-tests"
+"""No class has to exist for a claim to name it."""
 
 
 class Cluster:
@@ -38,7 +38,6 @@ class Cluster:
         return decode_pod(await self.client.request("POST", collection, body=encoded(body)))
 
     async def claim(self, name: str = "claim", *, parameters: str = "", finalizers: tuple[str, ...] = ()) -> Claim:
-        await self.device_class()
         config = (
             f',"config":[{{"opaque":{{"driver":"gpu.example.com","parameters":{parameters}}}}}]' if parameters else ""
         )
@@ -54,14 +53,6 @@ class Cluster:
 
     async def raw_claim(self, name: str = "claim") -> Any:
         return await self.send("GET", paths.claim(ClaimId(self.namespace, name)))
-
-    async def device_class(self) -> None:
-        try:
-            await self.send(
-                "POST", "/apis/resource.k8s.io/v1/deviceclasses", {"metadata": {"name": DEVICE_CLASS}, "spec": {}}
-            )
-        except Conflict:
-            return
 
 
 @pytest.fixture

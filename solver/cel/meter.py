@@ -9,7 +9,7 @@ their input are charged before they run. `COST_PER_UNIT` units of cost are one u
 from typing import Final
 
 from solver.cel.errors import CostExceeded
-from solver.domain.allowance import LOOK_EVERY, Allowance
+from solver.domain.budget import LOOK_EVERY, Allowance
 
 LIMIT: Final = 1_000_000
 """`CELSelectorExpressionMaxCost` of the API."""

@@ -12,8 +12,16 @@ All values are frozen, except for allowances and the `BudgetUsage` of a budget. 
 placement; it imports nothing else of the repository.
 """
 
-from solver.domain.allowance import Allowance, AllowanceSpentError
-from solver.domain.budget import DEFAULT_COST_UNITS, Budget, BudgetUsage, LeftOutPod, QuarantinedObject, StageStop
+from solver.domain.budget import (
+    DEFAULT_COST_UNITS,
+    Allowance,
+    AllowanceSpentError,
+    Budget,
+    BudgetUsage,
+    LeftOutPod,
+    QuarantinedObject,
+    StageStop,
+)
 from solver.domain.claim import (
     FINALIZER,
     MAX_RESERVED_FOR,

@@ -109,9 +109,7 @@ async def test_a_replica_begins_each_of_its_loops_again(monkeypatch: pytest.Monk
 
     names = ("isolated_lane", "stale_allocations", "pod_groups", "fleet_counter", "status")
     parts = SimpleNamespace(**{name: part(name) for name in names}, cluster=None, queue=None, commit=part("commit"))
-    context = SimpleNamespace(
-        metrics=Metrics(), api=None, usage=None, settings=SimpleNamespace(scheduler_names=("dovetail",))
-    )
+    context = SimpleNamespace(metrics=Metrics(), settings=SimpleNamespace(scheduler_names=("dovetail",)))
     monkeypatch.setattr(replica, "OrphanedClaims", lambda *_, **__: part("orphaned"))
     monkeypatch.setattr(replica, "UncertainAllocations", lambda *_, **__: part("uncertain"))
     monkeypatch.setattr(replica, "answer_callers", part("callers").run)
@@ -120,6 +118,8 @@ async def test_a_replica_begins_each_of_its_loops_again(monkeypatch: pytest.Monk
         _parts=parts,
         _context=context,
         _cycle=part("cycle"),
+        _api=None,
+        _usage=None,
         _late_seconds=0.0,
         _followers=(part("by hand"), part("misspelled"), None),
     )

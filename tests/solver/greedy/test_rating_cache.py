@@ -52,7 +52,7 @@ def test_what_is_kept_is_forgotten_where_a_gang_is_taken_back() -> None:
 
 
 def test_nodes_that_nothing_was_placed_on_are_not_rated_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = mixed([(1, 1)] * 6, [8] * 4)
+    problem = mixed([(4, 1)] * 4 + [(1, 1)] * 2, [8] * 4)
     rated: list[int] = []
     real = Greedy._rated_at  # noqa: SLF001 - how much is looked at is what this is about
 
@@ -62,4 +62,4 @@ def test_nodes_that_nothing_was_placed_on_are_not_rated_again(monkeypatch: pytes
 
     monkeypatch.setattr(Greedy, "_rated_at", count)
     Greedy(problem, FitCache(problem), Order.QUEUE_BEST_FIT).run()
-    assert rated == [4, 4, 1, 1, 1, 1]  # the first pod takes the card of the cluster, which all nodes see
+    assert rated == [4, 1, 1, 1, 4, 4]  # where no card is left the fifth pod takes the cluster's, which all nodes see

@@ -118,8 +118,8 @@ class IsolatedLane:
 
     def take_in(self, decision: Decision) -> None:
         """Add the pods that the decision of a batch left for this lane; their namespaces pay for what it cost."""
-        now, costly = self._clock(), decision.undecided_for(UndecidedCause.TOO_COSTLY).pods
-        namespaces = {pod.id.namespace for pod in costly}
+        now, causes = self._clock(), decision.undecided.items()
+        namespaces = {pod.namespace for pod, cause in causes if cause is UndecidedCause.TOO_COSTLY}
         for namespace in namespaces:
             self._quota.spend(namespace, decision.cost_seconds / len(namespaces), now)
         self._add_undecided(decision, now)

@@ -445,7 +445,7 @@ OF_CONDITIONS: Final = (
         rule="status.nominatedNodeName (KEP-5278) of a pod whose claim has firstAvailable",
         theirs="takes the nominated node if it can serve the pod at all",
         ours="takes the nominated node if it serves the pod with an alternative as early as other nodes do",
-        reason="the user's order of alternatives says more than where somebody expected the pod",
+        reason="the user orders the alternatives of a claim; a nomination only expects the pod on a node",
         more=More.EITHER,
     ),
     Difference(

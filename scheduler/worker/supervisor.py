@@ -133,11 +133,6 @@ class WorkerSupervisor:
         return self._ready.is_set()
 
     @property
-    def object_count(self) -> int:
-        """The number of objects in the replica."""
-        return self._changes.object_count
-
-    @property
     def change_count(self) -> int:
         """How many changes `note` has been given."""
         return self._changes.appended

@@ -103,7 +103,7 @@ class SnapshotIndex:
     """
 
     def __init__(self, pools: Pools | None = None) -> None:
-        """Use pools that somebody else keeps up to date, for snapshots without slices."""
+        """Use pools that the caller keeps up to date, for snapshots without slices."""
         self._snapshot = Snapshot()
         self.nodes: ObjectsByKey[str, Node] = ObjectsByKey(attrgetter("name"))
         self.claims = ClaimIndex()

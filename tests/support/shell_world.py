@@ -82,7 +82,7 @@ class World:
         self.plane.request("PATCH", f"/api/v1/nodes/{node}", body, content="application/merge-patch+json")
 
     def clear(self) -> None:
-        """Delete what no namespace holds: everything with the world's word in its name, whoever made it."""
+        """Delete the nodes, slices and classes that have the world's word in their names."""
         for collection in (f"{RESOURCE}/deviceclasses", f"{RESOURCE}/resourceslices", "/api/v1/nodes"):
             for each in self.plane.request("GET", collection)["items"]:
                 name = each["metadata"]["name"]

@@ -52,7 +52,7 @@ class NodeLedger:
         """
         Count the devices of a type that are left for a demand; one with admin access takes nothing and can get all.
 
-        A shareable device that nobody uses needs the counters, too, that its first use takes.
+        The first claim of a shareable device takes counters, too.
         """
         takes = device.takes[demand]
         if not takes:
@@ -61,7 +61,7 @@ class NodeLedger:
         return min(device.total, self.times(needs))
 
     def is_fresh(self, device: DeviceType) -> bool:
-        """Whether this is a shareable device that nobody uses."""
+        """Whether this is a shareable device that no claim uses."""
         return device.fresh >= 0 and self.left(device.fresh) > 0
 
     def take(self, device: DeviceType, demand: int, count: int) -> None:

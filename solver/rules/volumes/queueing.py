@@ -2,7 +2,7 @@
 What the queue asks of the rule of volumes.
 
 A pod with volumes is equal to no other: what they are may change. Events of a claim reach only the pods that use it.
-That a nomination ends helps nobody: nominated pods hold no volumes.
+The end of a nomination frees no volume: nominated pods hold none.
 """
 
 from typing import Final

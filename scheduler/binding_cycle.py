@@ -111,7 +111,7 @@ class BindingCycle:
                 self.give_up(unit, reasons, pods, attempt, uncertain=uncertain)
             case LostRace(unit=unit, devices=devices, reasons=reasons, unreleased=unreleased):
                 metrics.commit_conflicts.inc()
-                metrics.duplicate_devices.inc(len(devices))
+                self._parts.stale_allocations.note_lost_race(devices)
                 _log.warning(logs.DEVICE_HELD_TWICE, pods=names(unit.placements), devices=[str(d) for d in devices])
                 for placement in unit.placements:
                     with self._confined(Subsystem.SETTLEMENT, pod=str(placement.pod)):

@@ -114,6 +114,11 @@ class StaleAllocations:
         new = {each.claim for each in unit.allocations}
         self._joined.update((key, None) for key in unit.claims if key not in new)
 
+    def note_lost_race(self, devices: Iterable[DeviceId]) -> None:
+        """Count the devices for which a commit removed its allocation; what it could not remove is counted once."""
+        for device in devices:
+            self._is_new(device)
+
     async def run(self, pause_seconds: float = 0.0) -> None:
         """
         Look for them every second; end when no write may start any more.
@@ -136,14 +141,22 @@ class StaleAllocations:
         contested = self._contested()
         self._reported &= contested.keys()
         for device, claims in contested.items():
-            if device not in self._reported:
-                self._reported.add(device)
-                self._metrics.duplicate_devices.inc()
+            if any(claim in self._committing for claim in claims):
+                continue  # the commit compares what it wrote, and reports it
+            if self._is_new(device):
                 _log.warning(logs.DEVICE_HELD_TWICE, device=str(device), claims=[str(claim) for claim in claims])
-            if any(claim in self._committing for claim in claims) or not self._tried.try_start(device):
+            if not self._tried.try_start(device):
                 continue
             with self._confined(device=str(device)):
                 await self._resolve_duplicate(device, claims)
+
+    def _is_new(self, device: DeviceId) -> bool:
+        """Count a device that is held twice, unless it was held twice before and still is."""
+        if device in self._reported:
+            return False
+        self._reported.add(device)
+        self._metrics.duplicate_devices.inc()
+        return True
 
     def _contested(self) -> dict[DeviceId, tuple[ClaimId, ...]]:
         """Return the devices that are held twice, and those for which a pod could not use its allocated claim."""

@@ -189,6 +189,7 @@ class Repairing:
     def __init__(self) -> None:
         self.loosened: list[str] = []
         self.refused: list[str] = []
+        self.lost: list[DeviceId] = []
 
     @asynccontextmanager
     async def excluding(self, _: Sequence[ClaimId]) -> AsyncIterator[None]:
@@ -199,6 +200,9 @@ class Repairing:
 
     def note_refused(self, unit: Unit) -> None:
         self.refused += [each.name for each in unit.claims]
+
+    def note_lost_race(self, devices: Sequence[DeviceId]) -> None:
+        self.lost += devices
 
 
 class Hall:
@@ -713,7 +717,7 @@ async def test_a_unit_that_yielded_is_told_and_counted() -> None:
         await settle()
 
     assert ("p", "yielded 1") in hall.telling.told
-    assert hall.series("dovetail_duplicate_devices_total") == 1
+    assert hall.repairing.lost == [device]
     assert hall.repairing.refused == ["c"]
     assert state(hall, "p") is PodState.BACKING_OFF
 

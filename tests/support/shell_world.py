@@ -31,7 +31,7 @@ class World:
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self.plane = plane
         self.namespace = namespace
-        self.word = secrets.token_hex(4)
+        self.word = f"w{secrets.token_hex(4)}"  # a letter first: `08123456` and `1e234567` are numbers in YAML 1.2
         self.driver = f"{self.word}.example.com"
         self.scheduler = f"dovetail-{self.word}"
         self.nodes: list[str] = []

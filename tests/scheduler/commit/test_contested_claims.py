@@ -10,7 +10,7 @@ from scheduler.commit.stale_allocations import StaleAllocations
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import PodState, SchedulingQueue
 from scheduler.status.status_writer import StatusWriter
-from solver.domain import Claim, ClaimId, DeviceResult, Pod, PodId
+from solver.domain import Claim, ClaimId, DeviceId, DeviceResult, Pod, PodId
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, show, unit
 from tests.support.shell_clock import VirtualClock
@@ -37,6 +37,13 @@ def allocated(name: str, hour: int, result: DeviceResult) -> Claim:
 def share(name: str, hour: int, memory: int) -> Claim:
     taken = b.result("gpu", "shared", "n1", share_id=b.share_id(hour), consumed={"memory": memory})
     return allocated(name, hour, taken)
+
+
+ALONE = DeviceId("gpu.example.com", "n1", "alone")
+
+
+def held(name: str, hour: int) -> Claim:
+    return allocated(name, hour, b.result("gpu", "alone", "n1"))
 
 
 class Stage:
@@ -72,6 +79,10 @@ class Stage:
 
     def record_lost_race(self, pod: Pod, _: object) -> None:
         self.told.append(pod.id.name)
+
+    @property
+    def counted(self) -> float | None:
+        return self.metrics.registry.get_sample_value("dovetail_duplicate_devices_total")
 
     async def refuse(self, name: str) -> None:
         self.stale.note_refused(unit(b.placement(self.pods[name], "n1")))
@@ -164,7 +175,27 @@ async def test_a_conflict_is_counted_once_and_resolved_again_where_it_stays() ->
     await stage.stale.resolve_duplicates()  # no unit has to be refused again
 
     assert stage.removed == ["new", "new"]
-    assert stage.metrics.registry.get_sample_value("dovetail_duplicate_devices_total") == 1
+    assert stage.counted == 1
+
+
+async def test_a_device_whose_claim_is_being_written_is_left_to_the_commit() -> None:
+    stage = Stage(held("old", 1), held("new", 2))
+    async with stage.stale.excluding([stage.claims["new"].id]):
+        await stage.stale.resolve_duplicates()
+        assert (stage.removed, stage.counted) == ([], 0)
+        stage.stale.note_lost_race([ALONE])
+    await stage.stale.resolve_duplicates()
+
+    assert (stage.removed, stage.counted) == (["new"], 1)  # the commit could not remove it
+
+
+async def test_a_device_that_is_held_twice_again_is_counted_again() -> None:
+    stage = Stage(held("old", 1))
+    stage.stale.note_lost_race([ALONE])
+    await stage.stale.resolve_duplicates()
+    stage.stale.note_lost_race([ALONE])
+
+    assert stage.counted == 2
 
 
 async def test_claims_that_go_together_by_now_are_left_alone() -> None:

@@ -53,7 +53,7 @@ from solver.problem.problem import Problem
 from solver.problem.requests import widened_requests
 from solver.problem.skipped_pods import NOT_REACHED
 from solver.problem.solver_cache import SolverCache
-from solver.search import bound, decompose, exact, scoring
+from solver.search import bound, decompose, scoring
 from solver.search.bound import SearchError
 from solver.search.stages import SearchResult
 from solver.solution import Solution
@@ -179,7 +179,7 @@ def _searched(decision: _Decision, problem: Problem, start: Solution) -> SearchR
 def _unproven(problem: Problem, found: SearchResult) -> SearchResult:
     """Return the levels of a solution as if no search had shown how good it is."""
     known = evaluate(problem, found.solution)
-    levels = exact.levels_from_bounds(problem, known, bound.Bounds((None,) * len(known), (0, 0)))
+    levels = bound.levels_from_bounds(problem, known, bound.Bounds.unknown(len(known)))
     return replace(found, levels=levels)
 
 

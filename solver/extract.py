@@ -334,7 +334,7 @@ def after(problem: Problem, solution: Solution, extracted: Extracted) -> Problem
 
 
 def _room(problem: Problem, solution: Solution) -> Room:
-    room = Room({resource: amounts.copy() for resource, amounts in problem.available.room.free.items()})
+    room = problem.available.room.copy()
     for choice in solution.choices:
         room.change(PODS, choice.node, -1)
         for resource, amount in problem.classes[choice.pod_class].requests:

@@ -45,8 +45,6 @@ from solver.solution import Choice, Solution
 _MOST_FAILED_TRIES: Final = 8
 _MOST_FAILED_TRIES_OF_ALL: Final = 64
 """Failed tries, of one namespace and of all, after which the other pods and gangs wait for the next decision."""
-_LASTING: Final = frozenset({"DaemonSet", "Node"})
-"""Kinds of owners with pods that do not end by themselves."""
 _NEVER: Final = 1 << 30
 """More devices than a node can lack: it can never serve the pod."""
 
@@ -193,7 +191,7 @@ def _hold(
 def _when_ended(snapshot: Snapshot, group: tuple[Pod, ...]) -> Snapshot:
     """Return the cluster without the pods that end by themselves, and without their claims."""
     own = {claim for pod in group for claim in pod.claim_ids}
-    ending = {pod.uid for pod in snapshot.pods if not (pod.controller is not None and pod.controller.kind in _LASTING)}
+    ending = {pod.uid for pod in snapshot.pods if not pod.belongs_to_node}
     return structs.replace(
         snapshot,
         pods=tuple(pod for pod in snapshot.pods if pod.uid not in ending),

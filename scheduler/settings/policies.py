@@ -65,7 +65,7 @@ class WeightSettings(Section, frozen=True):
     """Score: nodes that already have the pod's images."""
 
     free_of_devices: Weight = 10
-    """Score: nodes without devices, so that pods with devices find cpu and memory. Not in kube-scheduler."""
+    """Score: nodes without devices, then (policy `pack` or `topology`) those in use. Not in kube-scheduler."""
 
     def solver_weights(self) -> SolverWeights:
         """Convert to the solver's type."""

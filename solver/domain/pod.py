@@ -21,6 +21,9 @@ NEVER_PREEMPT: Final = "Never"
 """The preemptionPolicy of a pod for which no other pod is evicted."""
 
 
+_OWNERS_PER_NODE: Final = frozenset({"DaemonSet", "Node"})
+
+
 class HostPort(msgspec.Struct, frozen=True, kw_only=True):
     """ContainerPort.hostPort; `address` is `ANY_ADDRESS` where the container names no hostIP."""
 
@@ -202,6 +205,11 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a scheduler evicts it for a pod of higher priority (DisruptionTarget, PreemptionByScheduler)."""
     unhealthy: tuple[UnhealthyDevice, ...] = ()
     invalid: str = ""
+
+    @property
+    def belongs_to_node(self) -> bool:
+        """Whether the pod stays while its node does: pods of DaemonSets, and static pods."""
+        return self.controller is not None and self.controller.kind in _OWNERS_PER_NODE
 
     @property
     def claim_ids(self) -> tuple[ClaimId, ...]:

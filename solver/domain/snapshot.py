@@ -168,7 +168,7 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     Weights of the preferences, by default those of kube-scheduler's default profile; 0 turns one off.
 
     The first four are preferences of pods and nodes; the others score only pods without device claims.
-    `free_of_devices` keeps such pods away from nodes with devices, which kube-scheduler does not do.
+    `free_of_devices` keeps such pods away from nodes with devices, above all whole ones, which kube-scheduler does not.
     """
 
     node_affinity: int = 2

@@ -36,7 +36,7 @@ def _freed(claim: Claim, uids: Collection[str]) -> Claim:
 
 def problem_without(problem: Problem, ended: Collection[Pod], held: Iterable[Claim]) -> Problem:
     """Return a problem with the room of some pods and of the claims that only they hold; rules between pods stay."""
-    room = Room({resource: amounts.copy() for resource, amounts in problem.available.room.free.items()})
+    room = problem.available.room.copy()
     for pod in ended:
         node = problem.inventory.node_index.get(pod.node_name, -1)
         for resource, amount in ((PODS, 1), *pod.requests) if node >= 0 else ():

@@ -136,7 +136,7 @@ class ClusterState:
         """Return the state in which a decision has turned the part `before` into `after`."""
         gone_pods, new_pods = _difference(before.pods, after.pods)
         gone_claims, new_claims = _difference(before.claims, after.claims)
-        room = Room({resource: amounts.copy() for resource, amounts in self.room.free.items()})
+        room = self.room.copy()
         _count_room(room, self.inventory, gone_pods, 1)
         _count_room(room, self.inventory, new_pods, -1)
         ledger = self.ledger.changed(self.inventory, allocations(gone_claims), allocations(new_claims))

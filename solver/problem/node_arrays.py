@@ -20,10 +20,16 @@ class Room:
     """
     What nodes have left: `free[resource]` per node, in the units of `Pod.requests`; `pods` counts pods.
 
-    A resource that a node does not publish counts as none there.
+    A resource that a node does not publish counts as none there. `guests` counts the running pods of each node that do
+    not belong to it (`Pod.belongs_to_node`).
     """
 
     free: dict[str, Amounts]
+    guests: Amounts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def copy(self) -> "Room":
+        """Return a room of its own to take from."""
+        return Room({resource: amounts.copy() for resource, amounts in self.free.items()}, self.guests)
 
     def of(self, resource: str) -> Amounts:
         """Free amounts of a resource, read-only; zero everywhere if no node publishes it."""
@@ -59,6 +65,7 @@ class RoomCounter:
     _pods: tuple[Pod, ...] = ()
     _left: dict[str, list[int]] = field(default_factory=dict)
     _free: dict[str, Amounts] = field(default_factory=dict)
+    _guests: Amounts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @classmethod
     def of(cls, nodes: tuple[Node, ...], node_index: Mapping[str, int]) -> "RoomCounter":
@@ -71,12 +78,14 @@ class RoomCounter:
         free = {
             resource: _read_only(np.array(list(map(_bounded, each)), dtype=np.int64)) for resource, each in left.items()
         }
-        return cls(nodes, node_index, _left=left, _free=free)
+        return cls(nodes, node_index, _left=left, _free=free, _guests=np.zeros(len(nodes), dtype=np.int64))
 
     def count(self, pods: tuple[Pod, ...]) -> Room:
         """Subtract the requests of running pods."""
         gone, added = changed_objects(self._pods, pods)
         self._pods = pods
+        if gone or added:
+            self._guests = self._guests.copy()
         changed: defaultdict[str, set[int]] = defaultdict(set)
         for pod, sign in chain(((pod, 1) for pod in gone), ((pod, -1) for pod in added)):
             at = self._node_index.get(pod.node_name)
@@ -87,9 +96,11 @@ class RoomCounter:
             free = self._free[resource].copy()
             free[nodes] = [_bounded(left[node]) for node in nodes]
             self._free[resource] = _read_only(free)
-        return Room(dict(self._free))
+        return Room(dict(self._free), _read_only(self._guests))
 
     def _add(self, pod: Pod, node: int, sign: int, changed: defaultdict[str, set[int]]) -> None:
+        if not pod.belongs_to_node:
+            self._guests[node] -= sign
         for resource, amount in ((PODS, 1), *pod.requests):
             if resource in self._left:
                 self._left[resource][node] += sign * amount

@@ -60,6 +60,11 @@ class Bounds:
     levels: tuple[int | None, ...]
     size: tuple[int, int]
 
+    @classmethod
+    def unknown(cls, count: int) -> "Bounds":
+        """Return no bound for any of some levels."""
+        return cls((None,) * count, (0, 0))
+
     def tightened(self, other: "Bounds") -> "Bounds":
         """Return the lower bound of each level, of two that both hold; with the other one's size."""
         pairs = zip(self.levels, other.levels, strict=True)
@@ -83,7 +88,7 @@ def bounds(problem: Problem, known: Values, budget: Budget) -> Bounds:
     A level that has the most that any solution has (`ObjectiveLevel.upper_bound`) needs no relaxation; without a level
     that needs one no model is written.
     """
-    nothing = Bounds((None,) * len(known), (0, 0))
+    nothing = Bounds.unknown(len(known))
     if budget.should_stop() or not problem.params.runs(SearchStage.LP_BOUND):
         return nothing
     trivial = tuple(level.upper_bound(problem) for level in objective.objective_levels(problem))
@@ -101,6 +106,22 @@ def bounds(problem: Problem, known: Values, budget: Budget) -> Bounds:
         require_at_least(form, number, value)
     found += [None] * (len(known) - len(found))
     return Bounds(tuple(found), (len(form.lower), len(form.rows)))
+
+
+def levels_from_bounds(problem: Problem, known: Values, bounds: Bounds) -> tuple[LevelReport, ...]:
+    """
+    Say what bounds prove of a solution.
+
+    A bound counts only where all levels before it are proven: it holds for solutions that keep their values. Behind an
+    open level each level is reported with the most that any solution has.
+    """
+    levels, proven = [], True
+    for level, value, found in zip(objective.objective_levels(problem), known, bounds.levels, strict=True):
+        most = level.upper_bound(problem)
+        limit = min(found, most) if proven and found is not None else most
+        proven = proves(level.name, limit, value) and proven and found is not None
+        levels.append(LevelReport(name=level.name, value=value, bound=limit, proven=proven))
+    return tuple(levels)
 
 
 def _relaxed(form: IntegerForm, number: int, budget: Budget) -> int | None:

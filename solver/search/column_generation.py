@@ -25,7 +25,6 @@ from solver.problem.problem import Problem
 from solver.search import bound, columns, restricted_problem
 from solver.search.bound import BoundedSolution, Bounds, ContradictionError
 from solver.search.columns import Column, ColumnPool, Master
-from solver.search.exact import levels_from_bounds
 from solver.solution import Choice, Solution
 
 _NO_CEILING: Final = 1 << 50
@@ -218,7 +217,7 @@ def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -
     pool = ColumnPool(part, found, [len(each.nodes) for each in found], pods, budget)
     pool.learn(start)
     known = evaluate(problem, start)
-    only_packing = bound.only_packing_open(problem, levels_from_bounds(problem, known, bounds))
+    only_packing = bound.only_packing_open(problem, bound.levels_from_bounds(problem, known, bounds))
     search = _Search(problem, pool, fixed_part, start, known, list(bounds.levels), only_packing)
     is_complete = not any(problem.is_tied(each) for each in problem.classes)
     while not pool.is_spent() and search.level(is_complete=is_complete):

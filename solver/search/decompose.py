@@ -11,6 +11,7 @@ pieces gets the easy subproblems first; the hard ones wait for a solve of their 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -18,12 +19,12 @@ import numpy as np
 from solver.domain import Budget, LevelReport
 from solver.domain.disjoint_sets import DisjointSets
 from solver.model import build, objective
-from solver.model.objective import Values, evaluate, level_names
+from solver.model.objective import evaluate, level_names
 from solver.problem.devices import fragmentation
 from solver.problem.devices.layout import GLOBAL, NodeGroup, type_at
 from solver.problem.inter_pod.rules import InterPodRules
 from solver.problem.problem import PodClass, Problem
-from solver.search import bound, exact
+from solver.search import bound
 from solver.search.bound import Bounds, only_packing_open
 from solver.solution import Solution
 
@@ -46,18 +47,13 @@ def divide(problem: Problem, start: Solution) -> tuple[Subproblem, ...]:
 
 def summed(problem: Problem, parts: Iterable[tuple[LevelReport, ...]]) -> tuple[LevelReport, ...]:
     """Add up what is known of parts: a level is proven where it is for every part."""
-    values, bounds = Counter[str](), Counter[str]()
-    is_open: set[str] = set()
-    for levels in parts:
-        for level in levels:
-            values[level.name] += level.value
-            bounds[level.name] += level.bound
-            if not level.proven:
-                is_open.add(level.name)
-    return tuple(
-        LevelReport(name=name, value=values[name], bound=bounds[name], proven=name not in is_open)
-        for name in level_names(problem)
-    )
+    values, limits = Counter[str](), Counter[str]()
+    for level in chain.from_iterable(parts):
+        values[level.name] += level.value
+        limits[level.name] += level.bound
+    names = level_names(problem)
+    known, bounds = (tuple(each[name] for name in names) for each in (values, limits))
+    return bound.levels_from_bounds(problem, known, Bounds(bounds, (0, 0)))
 
 
 def _merged(sets: list[frozenset[int]], most: int) -> list[frozenset[int]]:
@@ -174,7 +170,7 @@ def hard_classes(problem: Problem, start: Solution, budget: Budget) -> frozenset
     The first answer is without any hard part, the next one without the large ones. `start` is the best solution known.
     """
     known = evaluate(problem, start)
-    if only_packing_open(problem, exact.levels_from_bounds(problem, known, _nothing(known))):
+    if only_packing_open(problem, bound.levels_from_bounds(problem, known, Bounds.unknown(len(known)))):
         return frozenset()
     pieces = divide(problem, start)
     if len(pieces) == 1:
@@ -189,11 +185,7 @@ def hard_classes(problem: Problem, start: Solution, budget: Budget) -> frozenset
 
 def _is_hard(piece: Subproblem, budget: Budget) -> bool:
     known = evaluate(piece.problem, piece.start)
-    if only_packing_open(piece.problem, exact.levels_from_bounds(piece.problem, known, _nothing(known))):
+    if only_packing_open(piece.problem, bound.levels_from_bounds(piece.problem, known, Bounds.unknown(len(known)))):
         return False
     limits = bound.bounds(piece.problem, known, budget)
-    return not only_packing_open(piece.problem, exact.levels_from_bounds(piece.problem, known, limits))
-
-
-def _nothing(known: Values) -> Bounds:
-    return Bounds((None,) * len(known), (0, 0))
+    return not only_packing_open(piece.problem, bound.levels_from_bounds(piece.problem, known, limits))

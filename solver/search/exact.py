@@ -16,6 +16,7 @@ from solver.search.bound import (
     Bounds,
     ContradictionError,
     ModelMismatchError,
+    levels_from_bounds,
     packing_seconds,
     proves,
     require_at_least,
@@ -50,10 +51,11 @@ def improve(
     broken = variables.form.broken_by(search.best)
     if broken:
         raise ModelMismatchError(f"the model refuses a solution of the greedy: {', '.join(broken)}")
-    levels = [search.level(index, bounds.levels[index]) for index in range(len(variables.form.levels))]
-    solution = assignment.solution_of(variables, search.best)
+    found = [search.level(index, limit) for index, limit in enumerate(bounds.levels)]
+    known = tuple(level.expression.value(search.best) for level in variables.form.levels)
     size = (len(variables.form.lower), len(variables.form.rows))
-    return ExactResult(solution, tuple(levels), size, search.spent)
+    levels = levels_from_bounds(problem, known, Bounds(tuple(found), size))
+    return ExactResult(assignment.solution_of(variables, search.best), levels, size, search.spent)
 
 
 @dataclass(slots=True, eq=False)
@@ -68,21 +70,17 @@ class _Search:
     spent: float = 0.0
     is_proven: bool = True
 
-    def level(self, index: int, bound: int | None) -> LevelReport:
-        """Maximise one level, keep its value, and say what is proven."""
+    def level(self, index: int, bound: int | None) -> int | None:
+        """Maximise one level, keep its value, and return the best bound; the value itself where it is proven."""
         form, level = self.variables.form, objective.objective_levels(self.problem)[index]
         expression = form.levels[index].expression
-        value = expression.value(self.best)
-        proven = self.is_proven and proves(level.name, bound, value)
+        proven = self.is_proven and proves(level.name, bound, expression.value(self.best))
         if not proven:
             proven, bound = self._maximize(index, level, bound if self.is_proven else None)
-            value = expression.value(self.best)
+        value = expression.value(self.best)
         self.is_proven = self.is_proven and proven
         require_at_least(form, index, value)
-        most = level.upper_bound(self.problem)
-        limit = most if bound is None else min(bound, most)
-        proves(level.name, limit, value)
-        return LevelReport(name=level.name, value=value, bound=value if proven else limit, proven=proven)
+        return value if proven else bound
 
     def _maximize(self, index: int, level: ObjectiveLevel, bound: int | None) -> tuple[bool, int | None]:
         """Try briefly without presolve, then with it; whether the level is proven, and the best bound."""
@@ -113,14 +111,3 @@ class _Search:
     def _worth(self, found: list[int]) -> Values:
         """All levels: what is equal in the one at hand may be worse in those after it, which may get no time."""
         return tuple(level.expression.value(found) for level in self.variables.form.levels)
-
-
-def levels_from_bounds(problem: Problem, known: Values, bounds: Bounds) -> tuple[LevelReport, ...]:
-    """Say what bounds alone prove of a solution."""
-    levels, proven = [], True
-    for level, value, found in zip(objective.objective_levels(problem), known, bounds.levels, strict=True):
-        meets = proven and proves(level.name, found, value)
-        limit = found if proven and found is not None else level.upper_bound(problem)
-        levels.append(LevelReport(name=level.name, value=value, bound=limit, proven=meets))
-        proven = proven and meets
-    return tuple(levels)

@@ -185,7 +185,7 @@ def _by_pod(cost_model: CostModel) -> CostModel:
 
 def _room_beside(problem: Problem, fixed: list[Choice]) -> Room:
     """What nodes have left beside some pods."""
-    room = Room({resource: amounts.copy() for resource, amounts in problem.available.room.free.items()})
+    room = problem.available.room.copy()
     for choice in fixed:
         _take(room, choice, problem.classes[choice.pod_class].requests)
     return room

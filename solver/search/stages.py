@@ -85,7 +85,7 @@ def search(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
     alone = bound.guarded(SearchStage.EXHAUSTIVE, budget, lambda: exhaustive.best(problem, start, budget), None)
     if alone is not None:
         known = evaluate(problem, alone)
-        levels = exact.levels_from_bounds(problem, known, Bounds(known, (0, 0)))
+        levels = bound.levels_from_bounds(problem, known, Bounds(known, (0, 0)))
         return SearchResult(alone, levels, (SearchStage.EXHAUSTIVE,), (0, 0))
     best, bounds = _bounded(problem, start, budget)
     if not bound.only_packing_open(problem, best.levels):
@@ -106,9 +106,9 @@ def search(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
 def _bounded(problem: Problem, solution: Solution, budget: Budget) -> tuple[SearchResult, Bounds]:
     """Say what the relaxation proves of a solution."""
     known = evaluate(problem, solution)
-    nothing = bound.Bounds((None,) * len(known), (0, 0))
+    nothing = Bounds.unknown(len(known))
     bounds = bound.guarded(SearchStage.LP_BOUND, budget, lambda: bound.bounds(problem, known, budget), nothing)
-    levels = exact.levels_from_bounds(problem, known, bounds)
+    levels = bound.levels_from_bounds(problem, known, bounds)
     return SearchResult(solution, levels, (SearchStage.LP_BOUND,), bounds.size), bounds
 
 
@@ -196,7 +196,7 @@ def _column_generation(
         improved = column_generation.improve(problem, before.solution, bounds, _half(budget))
         if improved is None:
             return before, bounds
-        levels = exact.levels_from_bounds(problem, evaluate(problem, improved.solution), improved.bounds)
+        levels = bound.levels_from_bounds(problem, evaluate(problem, improved.solution), improved.bounds)
         spent = before.deterministic_seconds + improved.deterministic_seconds
         stages = (*before.stages, SearchStage.COLUMN_GENERATION)
         return SearchResult(improved.solution, levels, stages, before.size, spent), improved.bounds
@@ -238,7 +238,7 @@ def _neighbourhood_search(problem: Problem, before: SearchResult, bounds: Bounds
 
     def run() -> SearchResult:
         improved = neighbourhoods.improve(problem, before.solution, bounds, _remaining(budget, before))
-        levels = exact.levels_from_bounds(problem, evaluate(problem, improved.solution), improved.bounds)
+        levels = bound.levels_from_bounds(problem, evaluate(problem, improved.solution), improved.bounds)
         spent = before.deterministic_seconds + improved.deterministic_seconds
         return SearchResult(improved.solution, levels, (*before.stages, SearchStage.LNS), before.size, spent)
 

@@ -323,7 +323,7 @@ def with_costs(problem: Problem, cache: SolverCache) -> Problem:
     if _PREFERENCES in policy.levels:
         preferred = PreferenceCosts(context, weights, cache).model(problem.classes, pods)
     if SCORES in policy.levels:
-        scored = scores.ScoreCosts(context, problem.available.room, weights, cache).model(problem.classes, pods)
+        scored = scores.ScoreCosts(context, problem, cache).model(pods)
     costs = CostModels(preferred, domain_allocation.domain_costs(problem, cache), scored)
     costly = dataclasses.replace(problem, costs=costs)
     return dataclasses.replace(costly, policy=_applicable(costly, policy))

@@ -2,10 +2,13 @@
 Scores of nodes for pods without devices, as costs: the level `scores`, which goes last.
 
 They are kube-scheduler's: default spread over nodes and zones, least allocated, balanced allocation, image locality;
-and one more: nodes with devices are left to pods that need devices. Loads are those before the batch. What its pods add
-is a spread cost, in which each pod counts as large as the average.
+and one more: nodes with devices are left to pods that need devices. Where the policy packs, whole ones are left before
+others: nodes of which no device is in use and on which no pod runs but those of the node itself, and groups of such
+nodes. Loads are those before the batch. What its pods add is a spread cost, in which each pod counts as large as the
+average.
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -13,13 +16,14 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from solver.arrays import Amounts
-from solver.domain import HOSTNAME, Pod, Weights
+from solver.arrays import Amounts, Mask
+from solver.domain import HOSTNAME, Pod
 from solver.problem.costs import cost_model
 from solver.problem.costs.cost_model import SHARE, CostContext, CostModel, SpreadCost
 from solver.problem.costs.images import image_name, image_score
-from solver.problem.node_arrays import Room, allocatable
-from solver.problem.problem import PodClass
+from solver.problem.devices import fragmentation
+from solver.problem.node_arrays import allocatable, pods_that_fit
+from solver.problem.problem import PodClass, Problem
 from solver.problem.solver_cache import SolverCache
 from solver.rules.limits import NO_DOMAIN, per_node
 
@@ -44,27 +48,69 @@ def replicas_of(pod: Pod) -> str:
 class ScoreCosts:
     """Computes the scores of classes without devices."""
 
-    def __init__(self, context: CostContext, room: Room, weights: Weights, cache: SolverCache) -> None:
+    def __init__(self, context: CostContext, problem: Problem, cache: SolverCache) -> None:
         self._context = context
-        self._room = room
-        self._weights = weights
+        self._problem = problem
+        self._room = problem.available.room
+        self._weights = problem.policy.weights
         self._cache = cache
         self._count = len(context.inventory.nodes)
         self._amounts: dict[str, tuple[_Shares, _Shares]] = {}
         self._gap_now: _Shares | None = None
 
-    def model(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> CostModel:
-        """Return the costs of the classes among these that take no device; `pods` are one of each class."""
-        scored = [each for each in classes if not each.parts and not each.shared]
+    def model(self, pods: Mapping[int, Pod]) -> CostModel:
+        """Return the costs of the classes that take no device; `pods` are one of each class."""
+        scored = [each for each in self._problem.classes if not each.parts and not each.shared]
         model = CostModel()
         if not scored or not self._count:
             return model
-        common = self._weights.free_of_devices * SHARE * FINE * self._context.inventory.has_devices.astype(np.int64)
         for each in scored:
-            total = common + self._images(pods[each.index]) + self._own_load(each) + self._balance(each)
-            model.of_class[each.index] = total
-        model.spread_costs = (*self._load(scored), *self._replicas(scored, pods))
+            total = np.zeros(self._count, dtype=np.int64)
+            model.of_class[each.index] = (
+                total + self._images(pods[each.index]) + self._own_load(each) + self._balance(each)
+            )
+        model.spread_costs = (self._load(scored), *self._replicas(scored, pods))
         return model
+
+    def _kept_free(self) -> Amounts:
+        """
+        Return what each node costs because devices are there.
+
+        Where the policy packs, a whole node costs twice as much, and three times in a whole group; but as many of them
+        as the batch needs cost only half more: its pods share these instead of opening one each.
+        """
+        price = self._weights.free_of_devices * SHARE * FINE
+        costs = price * self._context.inventory.has_devices.astype(np.int64)
+        whole = self._problem.available.is_unused & (self._room.guests == 0)
+        if "opened-nodes" not in self._problem.policy.levels or not whole.any():
+            return costs
+        group_of = fragmentation.node_groups(self._problem, whole)
+        costs[whole] += price
+        costs[list(group_of)] += price
+        nodes = np.flatnonzero(whole).tolist()
+        order = np.array(sorted(nodes, key=lambda node: (node in group_of, group_of.get(node), node)), dtype=np.int64)
+        alike: defaultdict[bytes, list[PodClass]] = defaultdict(list)
+        for each in self._problem.classes:
+            alike[each.verdicts.allowed.tobytes()].append(each)
+        for classes in alike.values():
+            if any(not each.parts and not each.shared for each in classes):
+                costs[self._needed(classes, whole, order)] = price + price // 2
+        return costs
+
+    def _needed(self, classes: Sequence[PodClass], whole: Mask, order: Amounts) -> Amounts:
+        """
+        Return as many whole nodes, the first in order, as pods of some classes need that find no room elsewhere.
+
+        Pods with devices count: they open nodes too, and take room there. Pods that differ never fill nodes entirely.
+        """
+        allowed, (count, mean) = classes[0].verdicts.allowed, _mean(classes, dict.fromkeys(_LEAST, 0))
+        asked = [(resource, math.ceil(amount)) for resource, amount in mean.items()]
+        slots = pods_that_fit(self._room.of, asked, count)
+        missing = count - int(slots[allowed & ~whole].sum())
+        if len({each.requests for each in classes}) > 1:
+            missing += missing // 8
+        order = order[allowed[order]]
+        return order[: np.searchsorted(np.cumsum(slots[order]), missing) + 1] if missing > 0 else order[:0]
 
     def _images(self, pod: Pod) -> Amounts | int:
         """Fewer bytes to pull are better."""
@@ -111,23 +157,15 @@ class ScoreCosts:
     def _costly(self, shares: _Shares) -> Amounts:
         return np.rint(shares * self._weights.least_allocated * SHARE * FINE).astype(np.int64)
 
-    def _load(self, scored: Sequence[PodClass]) -> list[SpreadCost]:
-        """Each placed pod makes its node fuller for the next."""
-        if not self._weights.least_allocated:
-            return []
-        firsts = [each for each in scored if each.index == each.family] or list(scored)
-        pods = sum(each.size for each in firsts)
-        mean = {
-            resource: sum(each.size * max(dict(each.requests).get(resource, 0), least) for each in firsts)
-            / max(1, pods)
-            for resource, least in _LEAST.items()
-        }
+    def _load(self, scored: Sequence[PodClass]) -> SpreadCost:
+        """Each placed pod makes its node fuller for the next; what nodes cost for their devices comes on top."""
+        _, mean = _mean(scored, _LEAST)
         now = np.zeros(self._count)
         for resource in _LEAST:
             used, total = self._used(resource)
             now += np.clip(used / total, 0.0, 1.0) / len(_LEAST)
-        nodes, classes = per_node(self._count), frozenset(each.index for each in scored)
-        return [SpreadCost("least allocated", nodes, self._costly(now), self._costly(self._share(mean)), classes)]
+        base, step = self._costly(now) + self._kept_free(), self._costly(self._share(mean))
+        return SpreadCost("load", per_node(self._count), base, step, frozenset(each.index for each in scored))
 
     def _balance(self, each: PodClass) -> Amounts | int:
         """Prefer nodes whose cpu and memory the pod brings closer together (NodeResourcesBalancedAllocation)."""
@@ -172,6 +210,15 @@ class ScoreCosts:
         domains = self._context.domain_of(topology_key)
         counts = self._context.weighed(topology_key, Counter(pod.node_name for pod in running))
         return cost_model.SoftSpread("default spread", domains, counts, max_skew)
+
+
+def _mean(classes: Sequence[PodClass], least: Mapping[str, int]) -> tuple[int, dict[str, float]]:
+    """Count the pods of some classes, and return what one asks for on average; of alternatives the first counts."""
+    firsts = [each for each in classes if each.index == each.family] or list(classes)
+    count = sum(each.size for each in firsts)
+    asked = [(each.size, dict(each.requests)) for each in firsts]
+    total = {name: sum(size * max(of.get(name, 0), at_least) for size, of in asked) for name, at_least in least.items()}
+    return count, {name: amount / max(1, count) for name, amount in total.items()}
 
 
 def best_case(model: CostModel, classes: Sequence[PodClass]) -> int:

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from solver.arrays import Mask
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem.devices.device_types import units
 from solver.problem.devices.layout import NodeGroup, Partition, PartitionTable, PartitionTables, State, Takes
@@ -29,12 +30,13 @@ class Bundle(NamedTuple):
     total: int
 
 
-def node_groups(problem: Problem) -> dict[int, tuple[str, str]]:
-    """Return the group of every node that is in a whole one, by label and value."""
-    is_unused, found = problem.available.is_unused, dict[int, tuple[str, str]]()
+def node_groups(problem: Problem, whole: Mask | None = None) -> dict[int, tuple[str, str]]:
+    """Return the group of every node that is in one of `whole` nodes only (None: unused ones), by label and value."""
+    found = dict[int, tuple[str, str]]()
+    whole = problem.available.is_unused if whole is None else whole
     for label in problem.policy.group_labels:
         values, value_of = problem.inventory.nodes_by_label(label)
-        sizes, left = (np.bincount(value_of[mask] + 1, minlength=len(values) + 1) for mask in (slice(None), is_unused))
+        sizes, left = (np.bincount(value_of[mask] + 1, minlength=len(values) + 1) for mask in (slice(None), whole))
         is_group = (sizes == left) & (sizes > 1)
         is_group[0] = False  # nodes without the label, or without devices
         for node in np.flatnonzero(is_group[value_of + 1]).tolist():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from solver.domain import Budget, LevelReport, Pod, Policy, SearchParams
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import FitCache
-from solver.model.objective import evaluate, level_names
+from solver.model.objective import evaluate, level_names, objective_levels
 from solver.problem.problem import Problem
 from solver.search import decompose, exact, neighbourhoods, stages
 from solver.search.bound import Bounds
@@ -90,13 +90,24 @@ def test_pods_that_use_the_same_cluster_wide_devices_are_one_part() -> None:
 
 
 def test_a_level_is_proven_where_every_part_proves_it() -> None:
-    problem = zoned([("a", 1, 0), ("b", 1, 0)])
+    problem = zoned([("a", 1, 0), ("b", 1, 0), ("b", 1, 0)])
     name, *_ = level_names(problem)
     proven, open_one = (LevelReport(name=name, value=1, bound=limit, proven=limit == 1) for limit in (1, 2))
     assert decompose.summed(problem, [(proven,), (proven,)])[0] == LevelReport(name=name, value=2, bound=2, proven=True)
     assert decompose.summed(problem, [(proven,), (open_one,)])[0] == LevelReport(
         name=name, value=2, bound=3, proven=False
     )
+
+
+def test_behind_an_open_level_only_the_most_of_all_solutions_is_reported() -> None:
+    problem = zoned([("a", 1, 0), ("b", 1, 0)])
+    first, second, *_ = objective_levels(problem)
+    open_first = LevelReport(name=first.name, value=1, bound=2, proven=False)
+    later = LevelReport(name=second.name, value=-5, bound=-5, proven=False)
+    rest = [LevelReport(name=each, value=0, bound=0, proven=False) for each in level_names(problem)[2:]]
+    reports = decompose.summed(problem, [(open_first, later, *rest)])
+    assert (reports[0].bound, reports[1].bound) == (2, second.upper_bound(problem))
+    assert not reports[1].proven
 
 
 def test_what_is_easy_is_proven_though_something_else_is_hard() -> None:

@@ -12,7 +12,7 @@ from solver import greedy
 from solver.domain import LevelReport, Pod, SearchParams
 from solver.model import build, cells
 from solver.model.objective import Values, best_of, evaluate
-from solver.problem.node_arrays import PODS, Room
+from solver.problem.node_arrays import PODS
 from solver.problem.problem import Problem
 from solver.search import scoring
 from solver.solution import Choice, Solution
@@ -132,5 +132,5 @@ def test_what_the_relaxation_rounds_is_placed_only_where_there_is_room() -> None
     found = [0.0] * len(variables.form.lower)
     for variable in variables.pods.values():
         found[variable] = 2.0  # twelve cores on each of two nodes with eight
-    room = Room({resource: amounts.copy() for resource, amounts in problem.available.room.free.items()})
+    room = problem.available.room.copy()
     assert Counter(each.node for each in scoring._whole(variables, tuple(found), room)) == {0: 1, 1: 1}  # noqa: SLF001 - the engine never gives it

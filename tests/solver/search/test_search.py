@@ -7,10 +7,11 @@ import pytest
 from solver import greedy
 from solver.domain import Budget, LevelReport, Pod
 from solver.engines import cpsat
-from solver.engines.cpsat import EngineResult, EngineStatus
+from solver.engines.cpsat import Effort, EngineResult, EngineStatus
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import FitCache
 from solver.model import assignment, build, cells
+from solver.model.form import Expression, IntegerForm
 from solver.model.objective import evaluate, level_names
 from solver.problem.problem import Problem
 from solver.search import bound, exact, neighbourhoods
@@ -97,19 +98,19 @@ def test_bounds_go_on_where_a_level_is_met() -> None:
 
 def test_a_level_is_proven_by_a_bound_that_it_meets() -> None:
     problem = packing((4, 4))
-    found = exact.levels_from_bounds(problem, (2, 0, -2, 0, -808), Bounds((2, 0, -2, 0, -808), (0, 0)))
+    found = bound.levels_from_bounds(problem, (2, 0, -2, 0, -808), Bounds((2, 0, -2, 0, -808), (0, 0)))
     assert all(level.proven for level in found)
 
 
 def test_a_level_after_one_that_is_not_proven_is_not_proven() -> None:
     problem = packing((4, 4))
-    found = exact.levels_from_bounds(problem, (1, 0, -1, 0, -404), Bounds((2, 0, -1, 0, -404), (0, 0)))
+    found = bound.levels_from_bounds(problem, (1, 0, -1, 0, -404), Bounds((2, 0, -1, 0, -404), (0, 0)))
     assert [level.proven for level in found] == [False] * 5
 
 
 def test_without_bounds_every_pod_could_be_placed() -> None:
     problem = packing((4, 4, 4), priorities=(0, 3, 3))
-    found = exact.levels_from_bounds(problem, (1, 0, 0, 0, 0, 0), nothing_known(problem))
+    found = bound.levels_from_bounds(problem, (1, 0, 0, 0, 0, 0), nothing_known(problem))
     assert [(level.name, level.bound) for level in found][:2] == [("placed:3", 2), ("placed:0", 1)]
 
 
@@ -183,3 +184,17 @@ def test_what_is_equal_in_one_level_is_not_taken_where_a_later_one_loses(monkeyp
     monkeypatch.setattr(cpsat, "maximize", lambda *_, **__: result)
     found = exact.improve(problem, start, nothing_known(problem), s.PATIENT)
     assert evaluate(problem, found.solution) == evaluate(problem, start)
+
+
+def test_what_the_engine_says_of_levels_behind_an_open_one_is_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = packing((1, 3, 3, 1))
+    start = Solution(Greedy(problem, FitCache(problem), Order.QUEUE_FIRST_FIT).run().choices[:3])
+
+    def one_more(_: IntegerForm, level: Expression, __: Effort, *, hint: list[int], **___: object) -> EngineResult:
+        return EngineResult(EngineStatus.FEASIBLE, hint, level.value(hint) + 1, 0.0)
+
+    monkeypatch.setattr(cpsat, "maximize", one_more)
+    reports = exact.improve(problem, start, nothing_known(problem), s.PATIENT).levels
+    assert (reports[0].value, reports[0].bound) == (3, 4)
+    assert [report.bound for report in reports[1:]] == [0] * len(reports[1:])
+    assert min(report.value for report in reports) < -1

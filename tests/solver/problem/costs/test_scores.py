@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from solver.domain import Plan, Pod, Policy, SearchStage, Weights
+from solver.domain import SPREAD, Controller, Plan, Pod, Policy, SearchStage, SearchStatus, Weights
 from solver.model.objective import evaluate
 from solver.problem.costs.images import image_name, image_score
 from solver.problem.costs.scores import best_case
@@ -70,6 +70,62 @@ def test_nodes_with_devices_are_left_to_those_that_need_them() -> None:
     objects = (b.node("gpu"), b.node("plain"), b.gpu_slice("gpu"), GPU, running)
     assert nodes_of(*objects, pods=[b.pod("p", cpu=1)]) == {"p": "plain"}
     assert nodes_of(*objects, pods=[b.pod("p", cpu=1)], policy=weighing(least_allocated=1)) == {"p": "gpu"}
+
+
+def machines(*names: str, group: str = "") -> list[b.SnapshotObject]:
+    labels = {"nvidia.com/gpu.clique": group} if group else {}
+    return [each for name in names for each in (b.node(name, labels=labels), b.gpu_slice(name))]
+
+
+def small(count: int) -> list[Pod]:
+    return [b.pod(f"p{i}", cpu=4, memory="8Gi") for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        pytest.param((b.held("c", b.result("gpu", "gpu-0", "n2")),), id="a device in use"),
+        pytest.param((replace(b.pod("r", cpu=60), node_name="n2"),), id="a pod without devices"),
+    ],
+)
+def test_a_node_that_is_in_use_goes_before_whole_ones(beside: tuple[s.Objects, ...]) -> None:
+    found = nodes_of(machines("n0", "n1", "n2", "n3"), *beside, GPU, pods=small(1))
+    assert found == {"p0": "n2"}
+
+
+@pytest.mark.parametrize("owner", ["DaemonSet", "Node"])
+def test_pods_of_the_node_itself_leave_it_whole(owner: str) -> None:
+    agents = [
+        replace(b.pod("agent", cpu=8), node_name="n0", controller=Controller(kind=owner, uid="a")),
+        replace(b.pod("other", cpu=8), node_name="n1"),
+    ]
+    assert nodes_of(machines("n0", "n1"), agents, GPU, pods=small(1)) == {"p0": "n1"}
+
+
+def test_pods_without_devices_go_to_a_group_that_is_in_use() -> None:
+    held = b.held("c", b.result("gpu", "gpu-0", "b0"))
+    full = replace(b.pod("r", cpu=64), node_name="b0")
+    found = nodes_of(machines("a0", "a1", group="a"), machines("b0", "b1", group="b"), held, full, GPU, pods=small(2))
+    assert set(found.values()) == {"b1"}
+
+
+def test_pods_of_a_batch_share_the_whole_nodes_that_they_need() -> None:
+    plan = planned(machines(*(f"n{i}" for i in range(12))), GPU, pods=small(40))
+    assert len({each.node for each in plan.placements}) == 3  # each has room for sixteen
+    assert plan.report.status is SearchStatus.OPTIMAL
+
+
+def test_pods_without_devices_share_the_nodes_that_pods_with_devices_open() -> None:
+    asking = [b.pod(f"g{i}", f"c{i}", cpu=4, memory="8Gi") for i in range(8)]
+    claims = [b.claim(f"c{i}") for i in range(8)]
+    found = nodes_of(machines("n0", "n1", "n2", "n3"), claims, GPU, pods=[*asking, *small(8)])
+    assert len(set(found.values())) == 1
+
+
+def test_where_devices_are_spread_whole_nodes_are_like_others() -> None:
+    policy = Policy(name="spread", levels=SPREAD)
+    found = nodes_of(machines("n0", "n1", "n2", "n3"), GPU, pods=small(4), policy=policy)
+    assert len(set(found.values())) == 4
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "ReplicationController"])

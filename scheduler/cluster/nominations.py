@@ -168,7 +168,7 @@ def unblocked(store: ObjectStore, nominations: Nominations, transition: Transiti
         return
     left = transition.before.node_name if isinstance(transition.before, Pod) else ""
     nominated = store.nominated_to.get(left, {}).values() if left else store.nominated.values()
-    is_awaiting = _victims(store, nominations) if nominated else None
+    is_awaiting = _awaits_victims(store, nominations) if nominated else None
     for pod in nominated:
         if is_awaiting is not None and not is_awaiting(pod):
             yield pod.id
@@ -184,7 +184,7 @@ def _makes_room(transition: Transition) -> bool:
     return False
 
 
-def _victims(store: ObjectStore, nominations: Nominations) -> Callable[[Pod], bool]:
+def _awaits_victims(store: ObjectStore, nominations: Nominations) -> Callable[[Pod], bool]:
     """Return a function that says whether a pod that is leaving the nominated node has a lower priority than a pod."""
     lowest: dict[str, int] = {}
     for key in nominations.leaving:
@@ -218,7 +218,7 @@ class NominationAges:
         if not store.nominated and not self._since:
             return ()
         now, before, self._since = self._clock(), self._since, {}
-        found, is_awaiting = [], _victims(store, nominations)
+        found, is_awaiting = [], _awaits_victims(store, nominations)
         for pod in store.nominated.values():
             key = (pod.id, pod.uid, pod.nominated_node_name)
             since = now if is_awaiting(pod) else before.get(key, now)

@@ -301,13 +301,11 @@ def orphaned_special_claims(store: ObjectStore) -> tuple[tuple[Claim, Pod], ...]
         (claim, pod)
         for pod in pods
         for claim in special_claims_of(store, pod.id, pod.uid)
-        if (_is_left_unbound(claim, pod) or _is_left_bound(claim, store.pods[pod.id]))
+        if _is_left_over(claim, assumed=pod, observed=store.pods[pod.id])
     )
 
 
-def _is_left_unbound(claim: Claim, pod: Pod) -> bool:
-    return not holds_node(pod) and (not claim.is_deleting or claim.allocation is not None)
-
-
-def _is_left_bound(claim: Claim, observed: Pod) -> bool:
-    return bool(observed.node_name) and not claim.is_deleting and claim.allocation is None
+def _is_left_over(claim: Claim, assumed: Pod, observed: Pod) -> bool:
+    if observed.node_name and not claim.is_deleting and claim.allocation is None:
+        return True  # the pod was bound without it
+    return not holds_node(assumed) and (not claim.is_deleting or claim.allocation is not None)

@@ -122,9 +122,8 @@ def split_plan(plan: Plan, batch: Batch = _NO_BATCH) -> tuple[Unit, ...]:
     for allocation in plan.allocations:
         if allocation.claim in unit_of:
             allocations[unit_of[allocation.claim]].append(allocation)
-    with_affinity = {
-        key for key, placements in members.items() if any(_has_affinity(pods.get(each.pod)) for each in placements)
-    }
+    affine = {pod.id for pod in pods.values() if pod.affinity}
+    with_affinity = {key for key, placements in members.items() if any(each.pod in affine for each in placements)}
     return tuple(
         Unit(
             placements=tuple(placements),
@@ -135,10 +134,6 @@ def split_plan(plan: Plan, batch: Batch = _NO_BATCH) -> tuple[Unit, ...]:
         )
         for key, placements in sorted(members.items(), key=lambda item: item[0] in with_affinity)
     )
-
-
-def _has_affinity(pod: Pod | None) -> bool:
-    return pod is not None and bool(pod.affinity)
 
 
 def _gangs(plan: Plan, pods: Mapping[PodId, Pod], gangs: Mapping[GangId, Gang]) -> dict[PodId, Gang]:

@@ -141,7 +141,7 @@ class Rollback:
         """
         for attempt in range(_TRIES):
             try:
-                claim = await self._read(key)
+                claim = await self._writer.read(partial(writes.read_claim, self._client, key))
                 if is_uncertain and claim is not None and claim.allocation is None:
                     self._on_answer(await self._writer.write(partial(writes.adopt, self._client, claim)))
                 if claim is None or claim.allocation is None:
@@ -158,9 +158,6 @@ class Rollback:
                 return True
             await self._writer.pause(attempt)
         return False
-
-    async def _read(self, key: ClaimId) -> Claim | None:
-        return await self._writer.read(partial(writes.read_claim, self._client, key))
 
     async def _send(self, claim: Claim, release: _Release) -> None:
         uids, deallocate = release

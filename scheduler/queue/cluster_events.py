@@ -57,8 +57,8 @@ def gang_of(transition: Transition) -> GangId | None:
     return group.id if isinstance(group, PodGroup) else None
 
 
-def _where(found: Mapping[ClusterEvent, bool]) -> Events:
-    return {event for event, holds in found.items() if holds}
+def _that_hold(holds: Mapping[ClusterEvent, bool]) -> Events:
+    return {event for event, it_holds in holds.items() if it_holds}
 
 
 def _node_events(before: Node | None, after: Node | None) -> Events:
@@ -67,7 +67,7 @@ def _node_events(before: Node | None, after: Node | None) -> Events:
     if before is None or before.uid != after.uid:
         return {ClusterEvent.NODE_ADDED}
     had = dict(before.allocatable)
-    return _where(
+    return _that_hold(
         {
             ClusterEvent.NODE_ALLOCATABLE_GREW: any(amount > had.get(name, 0) for name, amount in after.allocatable),
             ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED: _offered(before) != _offered(after),
@@ -111,7 +111,7 @@ def _pod_events(before: Pod | None, after: Pod | None) -> Events:
         found[ClusterEvent.ASSIGNED_POD_LABELS_CHANGED] = had.labels != has.labels
     became_preemptible = before is not None and has is not None and has.is_preemptible and not before.is_preemptible
     found[ClusterEvent.EVICTION_EASED] = became_preemptible
-    return _where(found)
+    return _that_hold(found)
 
 
 def _has_nomination_ended(before: Pod, after: Pod | None) -> bool:
@@ -134,14 +134,14 @@ def _claim_events(before: Claim | None, after: Claim | None) -> Events:
     if after is None or after.uid != before.uid:
         is_replaced = after is not None
         found = {ClusterEvent.CLAIM_DELETED: True, ClusterEvent.DEVICES_FREED: held, **untainted}
-        return _where({**found, ClusterEvent.CLAIM_CREATED: is_replaced})
+        return _that_hold({**found, ClusterEvent.CLAIM_CREATED: is_replaced})
     left = {each.uid for each in after.reserved_for}
     # A list may skip the state between two allocations, and another client may allocate otherwise than was assumed.
     is_moved = before.allocation is not None and not (after.allocation and is_same(before.allocation, after.allocation))
     has_shrunk = any(each.uid not in left for each in before.reserved_for)
     # Its devices become free when all consumers are evicted, which was impossible while one of them was protected.
     is_eased = has_shrunk or not set(after.finalizers) <= set(before.finalizers)
-    return _where(
+    return _that_hold(
         {
             ClusterEvent.CLAIM_ALLOCATED: after.allocation is not None and (is_moved or before.allocation is None),
             ClusterEvent.CLAIM_DEALLOCATED: is_moved,
@@ -170,7 +170,7 @@ def _class_events(before: DeviceClass | None, after: DeviceClass | None) -> Even
         is_changed = before is not None and bool(before.extended_resource_name)
     else:
         is_changed = before is None or _class_terms(before) != _class_terms(after)
-    return _where({ClusterEvent.CLASS_CHANGED: is_changed})
+    return _that_hold({ClusterEvent.CLASS_CHANGED: is_changed})
 
 
 def _class_terms(each: DeviceClass) -> tuple[object, ...]:
@@ -200,7 +200,7 @@ def _untainted(each: ResourceSlice) -> ResourceSlice:
 
 def _gang_events(before: PodGroup | None, after: PodGroup | None) -> Events:
     is_same = before is not None and after is not None and _gang_terms(before) == _gang_terms(after)
-    return _where({ClusterEvent.GANG_CHANGED: not is_same})
+    return _that_hold({ClusterEvent.GANG_CHANGED: not is_same})
 
 
 def _gang_terms(group: PodGroup) -> PodGroup:
@@ -214,7 +214,7 @@ def _disruption_events(before: PodDisruptionBudget | None, after: PodDisruptionB
     is_more = after is None or after.selector != before.selector
     if after is not None and not after.is_stale:
         is_more = is_more or after.allowed > before.allowed or before.is_stale
-    return _where({ClusterEvent.DISRUPTIONS_ALLOWED: is_more})
+    return _that_hold({ClusterEvent.DISRUPTIONS_ALLOWED: is_more})
 
 
 def _volume_claim_events(before: PersistentVolumeClaim | None, after: PersistentVolumeClaim | None) -> Events:
@@ -225,12 +225,12 @@ def _volume_claim_events(before: PersistentVolumeClaim | None, after: Persistent
     if after.uid != before.uid:
         return {ClusterEvent.VOLUME_CLAIM_DELETED, ClusterEvent.VOLUME_CLAIM_CREATED}
     is_same = msgspec.structs.replace(before, resource_version=after.resource_version) == after
-    return _where({ClusterEvent.VOLUME_CLAIM_CHANGED: not is_same})
+    return _that_hold({ClusterEvent.VOLUME_CLAIM_CHANGED: not is_same})
 
 
 def _volume_events(before: PersistentVolume | None, after: PersistentVolume | None) -> Events:
     is_offered = after is not None and (before is None or _volume_terms(before) != _volume_terms(after))
-    return _where({ClusterEvent.VOLUME_OFFERED: is_offered})
+    return _that_hold({ClusterEvent.VOLUME_OFFERED: is_offered})
 
 
 def _volume_terms(each: PersistentVolume) -> tuple[object, ...]:
@@ -245,13 +245,13 @@ def _capacity_events(before: CSIStorageCapacity | None, after: CSIStorageCapacit
     if after is None:
         return set()
     is_more = before is None or before.topology != after.topology or (after.most or 0) > (before.most or 0)
-    return _where({ClusterEvent.STORAGE_GREW: is_more})
+    return _that_hold({ClusterEvent.STORAGE_GREW: is_more})
 
 
 def _storage_driver_events(before: CSIDriver | None, after: CSIDriver | None) -> Events:
     was_tracked = before is not None and before.tracks_capacity
     was_required = before is not None and before.is_required
-    return _where(
+    return _that_hold(
         {
             ClusterEvent.STORAGE_GREW: was_tracked and not (after is not None and after.tracks_capacity),
             ClusterEvent.CSI_DRIVER_INSTALLED: was_required and not (after is not None and after.is_required),
@@ -267,13 +267,13 @@ def _node_driver_events(before: CSINode | None, after: CSINode | None) -> Events
     is_more = is_new or any(
         (limit is None) != (had[name] is None) or (limit or 0) > (had[name] or 0) for name, limit in has.items()
     )
-    return _where({ClusterEvent.ATTACHMENTS_GREW: is_more, ClusterEvent.CSI_DRIVER_INSTALLED: is_new})
+    return _that_hold({ClusterEvent.ATTACHMENTS_GREW: is_more, ClusterEvent.CSI_DRIVER_INSTALLED: is_new})
 
 
 T = TypeVar("T")
 
 
-def _of(
+def _for_type(
     type_: type[T], derive: Callable[[T | None, T | None], Events]
 ) -> Callable[[Object | None, Object | None], Events]:
     """Return a function that derives events of an object of one type, for the table."""
@@ -283,23 +283,23 @@ def _of(
 
 
 _EVENTS: Final[Mapping[Kind, Callable[[Object | None, Object | None], Events]]] = {
-    Kind.NODES: _of(Node, _node_events),
-    Kind.PODS: _of(Pod, _pod_events),
+    Kind.NODES: _for_type(Node, _node_events),
+    Kind.PODS: _for_type(Pod, _pod_events),
     Kind.NAMESPACES: lambda _, __: {ClusterEvent.NAMESPACE_CHANGED},
-    Kind.SLICES: _of(ResourceSlice, _slice_events),
-    Kind.CLASSES: _of(DeviceClass, _class_events),
-    Kind.CLAIMS: _of(Claim, _claim_events),
+    Kind.SLICES: _for_type(ResourceSlice, _slice_events),
+    Kind.CLASSES: _for_type(DeviceClass, _class_events),
+    Kind.CLAIMS: _for_type(Claim, _claim_events),
     Kind.TAINT_RULES: lambda before, _: (
         {ClusterEvent.DEVICE_TAINT_REMOVED, ClusterEvent.DEVICE_AMOUNTS_CHANGED} if before is not None else set()
     ),
-    Kind.VOLUMES: _of(PersistentVolume, _volume_events),
-    Kind.VOLUME_CLAIMS: _of(PersistentVolumeClaim, _volume_claim_events),
+    Kind.VOLUMES: _for_type(PersistentVolume, _volume_events),
+    Kind.VOLUME_CLAIMS: _for_type(PersistentVolumeClaim, _volume_claim_events),
     Kind.STORAGE_CLASSES: lambda _, after: {ClusterEvent.STORAGE_CLASS_CHANGED} if after is not None else set(),
-    Kind.NODE_DRIVERS: _of(CSINode, _node_driver_events),
-    Kind.STORAGE_CAPACITIES: _of(CSIStorageCapacity, _capacity_events),
-    Kind.STORAGE_DRIVERS: _of(CSIDriver, _storage_driver_events),
+    Kind.NODE_DRIVERS: _for_type(CSINode, _node_driver_events),
+    Kind.STORAGE_CAPACITIES: _for_type(CSIStorageCapacity, _capacity_events),
+    Kind.STORAGE_DRIVERS: _for_type(CSIDriver, _storage_driver_events),
     Kind.ATTACHMENTS: lambda before, _: {ClusterEvent.ATTACHMENTS_GREW} if before is not None else set(),
-    Kind.BUDGETS: _of(PodDisruptionBudget, _disruption_events),
-    Kind.POD_GROUPS: _of(PodGroup, _gang_events),
-    Kind.COSCHEDULING_GROUPS: _of(PodGroup, _gang_events),
+    Kind.BUDGETS: _for_type(PodDisruptionBudget, _disruption_events),
+    Kind.POD_GROUPS: _for_type(PodGroup, _gang_events),
+    Kind.COSCHEDULING_GROUPS: _for_type(PodGroup, _gang_events),
 }

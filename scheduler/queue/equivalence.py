@@ -225,7 +225,7 @@ class RetryGroup:
     besides `reasons`.
     """
 
-    equals: EquivalenceClass
+    equivalence_class: EquivalenceClass
     reasons: frozenset[ReasonCode]
     representatives: dict[PodId, None] = field(default_factory=dict)
     deferred: IndexedHeap[SortKey] = field(default_factory=IndexedHeap)
@@ -250,7 +250,7 @@ class RetryGroup:
     def may_succeed(self, batch: int, newest: NewestHint) -> bool:
         """Whether a hint, or a placed equal, is newer than the last failure of a pod that this batch took last."""
         known = max(self.failed_batch, batch)
-        return newest(self.every_reason) > known or self.equals.may_have_room(known, newest)
+        return newest(self.every_reason) > known or self.equivalence_class.may_have_room(known, newest)
 
 
 class EquivalenceClasses:
@@ -325,7 +325,7 @@ class EquivalenceClasses:
             if group.representatives or group.deferred:
                 yield group
             else:
-                group.equals.groups.pop(group.reasons, None)
+                group.equivalence_class.groups.pop(group.reasons, None)
 
 
 def is_shared_failure(reasons: frozenset[ReasonCode]) -> bool:

@@ -138,7 +138,8 @@ class FreedResources:
         if priority is not None:
             for device in taken:
                 self._note_taken(self._devices.pop(device), priority)
-        return None if _has_shares(before) else ClusterEvent.DEVICES_FREED
+        has_shares = any(result.share_id for result in _results(before))
+        return None if has_shares else ClusterEvent.DEVICES_FREED
 
     def _see_pod(self, before: Pod | None, after: Pod | None, number: int) -> ClusterEvent:
         had, has = _amounts(before), _amounts(after)
@@ -193,10 +194,6 @@ def _victim_priority(pod: Pod) -> int:
 def _devices(claim: Claim | None) -> frozenset[DeviceId]:
     """Return the devices that a claim holds alone."""
     return frozenset(each.device for each in _results(claim) if not each.admin_access and not each.share_id)
-
-
-def _has_shares(claim: Claim | None) -> bool:
-    return any(each.share_id for each in _results(claim))
 
 
 def _results(claim: Claim | None) -> Sequence[DeviceResult]:

@@ -238,10 +238,7 @@ class MemoryBudget:
 
     def _is_wanted(self, key: ObjectKey, uid: str) -> bool:
         """Whether it is a claim of a pod in memory, which has paid for it."""
-        return key.kind is Kind.CLAIMS and (key in self._uses or self._owner(uid) in self._admitted_objects)
-
-    def _owner(self, uid: str) -> ObjectKey:
-        return self._pods.get(uid, _NO_POD)
+        return key.kind is Kind.CLAIMS and (key in self._uses or self._pods.get(uid, _NO_POD) in self._admitted_objects)
 
     def _is_room(self, key: ObjectKey, uid: str, cost: int) -> bool:
         goes_with_pod = key.kind is Kind.CLAIMS and uid in self._pods

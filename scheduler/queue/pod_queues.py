@@ -134,13 +134,13 @@ class PodQueues:
             queued.flush_at = now + (self._flush_seconds if queued.is_reported else self._gang_report_seconds)
         self._flush_times.add(queued.pod.id, DueTime(queued.flush_at, queued.sort_key))
         self.leave_group(queued)
-        self._place(queued, is_representative=self._join_group(queued))
+        self._add_unschedulable(queued, is_representative=self._join_group(queued))
 
     def take(self, queued: QueuedPod, batch: int, now: float) -> None:
         """Let the batch of this number take a pod."""
         queued.cause = self.unschedulable.cause(queued)
         self.move(queued, QueueEvent.POPPED, now)
-        queued.equals = queued.equals or self.classes.known(queued.terms)
+        queued.equivalence_class = queued.equivalence_class or self.classes.known(queued.terms)
         queued.batch, queued.cleared, queued.is_hinted_alone = batch, frozenset(), False
 
     def requeue(self, queued: QueuedPod, reasons: Collection[ReasonCode], now: float, until: float | None) -> None:
@@ -173,9 +173,9 @@ class PodQueues:
     def placed(self, queued: QueuedPod) -> None:
         """Have the equals of a pod in flight retried, because it is placed."""
         self.leave_group(queued)
-        if queued.equals is not None:
-            self.classes.placed(queued.equals, queued.batch, queued.cause)
-            queued.equals = None
+        if queued.equivalence_class is not None:
+            self.classes.placed(queued.equivalence_class, queued.batch, queued.cause)
+            queued.equivalence_class = None
 
     def hint(self, queued: QueuedPod, reasons: frozenset[ReasonCode]) -> None:
         """Note that an event which concerns one pod may have removed these reasons."""
@@ -204,8 +204,8 @@ class PodQueues:
     def claims_changed(self, pods: Iterable[PodId], owner_uid: str) -> None:
         """Take pods out of their classes that are not equal to the others any more; intern the owner's terms."""
         for queued in (self.pods[pod] for pod in pods):
-            may_differ = queued.equals is not None or queued.pod.uid == owner_uid
-            if may_differ and self.classes.known(queued.terms) is not queued.equals:
+            may_differ = queued.equivalence_class is not None or queued.pod.uid == owner_uid
+            if may_differ and self.classes.known(queued.terms) is not queued.equivalence_class:
                 self._leave_class(queued)
 
     def due(self, now: float) -> float | None:
@@ -235,7 +235,7 @@ class PodQueues:
     def _wake(self, queued: QueuedPod, now: float) -> None:
         """Retry a hinted pod, and as many of its group as may fit; not if others have taken what was freed."""
         if not self._may_fit(queued):
-            self._place(queued, is_representative=True)
+            self._add_unschedulable(queued, is_representative=True)
             return
         if queued.group is not None:
             queued.group.quota = max(queued.group.quota, self.unschedulable.most_that_fit(queued))
@@ -254,7 +254,7 @@ class PodQueues:
         """Whether a hinted pod may fit: not if its equals have failed, and it is still equal to them."""
         if queued.group is None or queued.is_hinted_alone or self.unschedulable.may_succeed(queued):
             return True
-        return self.classes.known(queued.terms) is not queued.equals
+        return self.classes.known(queued.terms) is not queued.equivalence_class
 
     def has_more(self, queued: QueuedPod) -> bool:
         """Whether deferred pods may be placed as well as a representative that is retried."""
@@ -263,7 +263,7 @@ class PodQueues:
 
     def predecessor(self, queued: QueuedPod) -> QueuedPod | None:
         """Return the first deferred pod of the same class that comes before a pod and may be placed as well."""
-        groups = queued.group.equals.groups.values() if queued.group is not None else ()
+        groups = queued.group.equivalence_class.groups.values() if queued.group is not None else ()
         heads = (group.deferred.head() for group in groups)
         before = (self.pods[head.pod] for head in heads if head is not None and head < queued.sort_key)
         return min(filter(self.unschedulable.may_succeed, before), key=lambda each: each.sort_key, default=None)
@@ -290,7 +290,7 @@ class PodQueues:
     def _join_group(self, queued: QueuedPod) -> bool:
         """Let a pod join its equals with the same reasons; return whether it is a representative, or has no equals."""
         queued.group = group = self.classes.group(queued.terms, queued.reasons)
-        queued.equals = group.equals if group is not None else None
+        queued.equivalence_class = group.equivalence_class if group is not None else None
         is_tried = queued.state is not PodState.UNSCHEDULABLE
         return group is None or self.classes.join(group, queued.sort_key, is_tried=is_tried)
 
@@ -306,18 +306,18 @@ class PodQueues:
             is_hinted = self.unschedulable.may_succeed(queued) or self.unschedulable.is_hinted(queued)
             queued.reasons |= queued.group.other_reasons
             self.leave_group(queued)
-            self._place(queued, is_representative=True)
+            self._add_unschedulable(queued, is_representative=True)
             if is_hinted:
                 queued.is_hinted_alone = True
                 self.unschedulable.hint_pod(queued)
         self.leave_group(queued)
-        queued.equals = None
+        queued.equivalence_class = None
 
     def _failed_for_all(self, group: RetryGroup, queued: QueuedPod, now: float) -> None:
         """Note the failure of one pod for its group, and for equals that are active: each of them would fail too."""
         is_first = queued.batch > group.failed_batch
         self._note_failure(group, queued)
-        for equal in tuple(group.equals.groups.values()) if is_first else ():
+        for equal in tuple(group.equivalence_class.groups.values()) if is_first else ():
             every = (self.pods[pod] for pod in equal.representatives)
             failing = [each for each in every if each.state is PodState.ACTIVE and self._fails_like(queued, each)]
             if failing:
@@ -340,7 +340,7 @@ class PodQueues:
         group = queued.group
         if group is None or queued.is_hinted_alone or self.unschedulable.may_succeed(queued, failed.batch):
             return False
-        return self.classes.known(queued.terms) is failed.equals
+        return self.classes.known(queued.terms) is failed.equivalence_class
 
     def _adjust_groups(self, now: float) -> None:
         """Have as many representatives as the quotas say: more where some left or were placed, fewer after failures."""
@@ -358,7 +358,7 @@ class PodQueues:
         waiting = [self.pods[pod] for pod in group.representatives]
         head = group.deferred.head()
         any_pod = self.pods[head.pod] if head is not None else waiting[0]
-        if group.equals.placed_batch <= group.failed_batch or not self.unschedulable.may_succeed(any_pod):
+        if group.equivalence_class.placed_batch <= group.failed_batch or not self.unschedulable.may_succeed(any_pod):
             group.quota = group.least_quota
             return
         more = max(2 * group.quota, self.unschedulable.most_that_fit(any_pod))
@@ -372,7 +372,7 @@ class PodQueues:
         for queued in sorted(waiting, key=lambda each: each.sort_key)[group.quota :]:
             if not self.unschedulable.is_hinted(queued):
                 del group.representatives[queued.pod.id]
-                self._place(queued, is_representative=False)
+                self._add_unschedulable(queued, is_representative=False)
 
     def _promote(self, group: RetryGroup, queued: QueuedPod, now: float) -> None:
         """Make a deferred pod a representative, and retry it where the group was hinted."""
@@ -381,10 +381,10 @@ class PodQueues:
                 group.quota = max(group.quota, self.unschedulable.most_that_fit(queued))
             self.move(queued, QueueEvent.HINTED, now)
         else:
-            self._place(queued, is_representative=True)
+            self._add_unschedulable(queued, is_representative=True)
             group.representatives[queued.pod.id] = None
 
-    def _place(self, queued: QueuedPod, *, is_representative: bool) -> None:
+    def _add_unschedulable(self, queued: QueuedPod, *, is_representative: bool) -> None:
         """Put an unschedulable pod into the heaps of its reasons, or among the deferred pods of its group."""
         self._leave_heaps(queued, keeps_flush_time=True)
         if queued.group is not None and not is_representative:

@@ -140,7 +140,7 @@ class QueuedPod:
     is_hinted_alone: bool = False
     cause: HintCause | None = None
     flush_at: float = 0.0
-    equals: EquivalenceClass | None = None
+    equivalence_class: EquivalenceClass | None = None
     group: RetryGroup | None = None
     heaps: list[IndexedHeap[SortKey] | IndexedHeap[DueTime]] = field(default_factory=list)
 
@@ -175,8 +175,8 @@ def needs_no_backoff(queued: QueuedPod, *, has_lost: bool) -> bool:
     """
     if queued.reasons & RETRIED:
         return ReasonCode.PREEMPTING in queued.reasons & queued.cleared
-    has_lost = has_lost or (queued.equals is not None and queued.equals.placed_batch == queued.batch)
-    return has_lost or queued.is_replacement
+    alike = queued.equivalence_class
+    return has_lost or queued.is_replacement or (alike is not None and alike.placed_batch == queued.batch)
 
 
 K = TypeVar("K")

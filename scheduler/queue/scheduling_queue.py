@@ -9,6 +9,8 @@ It turns changes of the cluster into moves of `PodQueues`, and forms the order i
 | Delete | `remove` |
 | Pop | `take_batch` |
 | AddUnschedulableIfNotPresent | `put_back` |
+| none: the pod was not decided, no attempt counts | `give_back` |
+| none: the pod is decided in isolation, its equals go on | `set_aside` |
 | MoveAllToActiveOrBackoffQueue | `wake` |
 | flushBackoffQCompleted, flushUnschedulablePodsLeftover | `PodQueues.advance`, called by `take_batch` |
 """

@@ -23,7 +23,7 @@ from solver.greedy.units import Saved
 from solver.problem.costs.cost_model import CostTracker
 from solver.problem.devices.layout import State
 from solver.problem.node_arrays import PODS
-from solver.problem.problem import Part, PodClass, Problem, Tier
+from solver.problem.problem import Part, PodClass, Problem
 from solver.solution import Choice, SharedChoice, Solution
 
 _Nodes = slice | npt.NDArray[np.int64]
@@ -171,8 +171,12 @@ class Greedy:
         entries = [(member, family) for family in self.problem.families for member in family[0].members]
         sign = int(self.order is Order.SMALL_BEST_FIT)
         sizes = {family[0].index: sign * max(map(self._size, family)) for family in self.problem.families}
-        entries.sort(key=lambda entry: (_first(entry[1][0].tier), sizes[entry[1][0].index], entry[0]))
-        return [family for _, family in entries]
+
+        def place(entry: tuple[int, tuple[PodClass, ...]]) -> tuple[int, bool, int, int]:
+            member, (first, *_) = entry
+            return -first.tier.priority, not first.tier.is_overdue, sizes[first.index], member
+
+        return [family for _, family in sorted(entries, key=place)]
 
     def _size(self, pod_class: PodClass) -> int:
         components = self.problem.requests.components
@@ -350,8 +354,3 @@ class Greedy:
             own += count
             self.solution.shared[each] = choice
             self.anchors[each] = reach(self.problem, choice)
-
-
-def _first(tier: Tier) -> tuple[int, bool]:
-    """Order tiers the first one first."""
-    return -tier.priority, not tier.is_overdue

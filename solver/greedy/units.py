@@ -17,7 +17,7 @@ from solver.arrays import Amounts, Mask
 from solver.greedy.placement_state import Tracker
 from solver.problem.costs.cost_model import CostTracker
 from solver.problem.devices.layout import State
-from solver.problem.gang_rules import GangRule, Row, TopologyLevel
+from solver.problem.gang_rules import DomainTuple, GangRule, TopologyLevel
 from solver.problem.node_arrays import pods_that_fit
 from solver.problem.problem import PodClass, Problem
 from solver.solution import SharedChoice
@@ -76,7 +76,7 @@ class GangFit(NamedTuple):
 
     pods: int
     levels: tuple[TopologyLevel, ...]
-    row: Row
+    row: DomainTuple
 
 
 def units(problem: Problem, entries: Sequence[Family]) -> list[PlacementUnit]:
@@ -145,7 +145,7 @@ def _place_in(
     unit: PlacementUnit,
     rule: GangRule,
     levels: tuple[TopologyLevel, ...],
-    row: Row,
+    row: DomainTuple,
     *,
     with_minimum: bool = True,
 ) -> int:
@@ -161,7 +161,7 @@ def _place_in(
     return count
 
 
-def _tries(placer: Placer, rule: GangRule) -> Iterator[tuple[tuple[TopologyLevel, ...], Row]]:
+def _tries(placer: Placer, rule: GangRule) -> Iterator[tuple[tuple[TopologyLevel, ...], DomainTuple]]:
     left = placer.problem.params.gang_domains
     for count in range(len(rule.preferred), -1, -1):
         levels = (*rule.required, *rule.preferred[:count])
@@ -172,13 +172,13 @@ def _tries(placer: Placer, rule: GangRule) -> Iterator[tuple[tuple[TopologyLevel
             yield levels, row
 
 
-def _rows(placer: Placer, rule: GangRule, levels: tuple[TopologyLevel, ...]) -> list[Row]:
+def _rows(placer: Placer, rule: GangRule, levels: tuple[TopologyLevel, ...]) -> list[DomainTuple]:
     """Domains that may have room for enough pods, the cheapest first."""
     rows = [row for count, row in _possible(placer, rule, levels) if count >= max(1, rule.need)]
     return sorted(rows, key=lambda row: _cost(placer.problem, rule, levels, row))
 
 
-def _cost(problem: Problem, rule: GangRule, levels: tuple[TopologyLevel, ...], row: Row) -> int:
+def _cost(problem: Problem, rule: GangRule, levels: tuple[TopologyLevel, ...], row: DomainTuple) -> int:
     """Return what the domains of a row cost a pod, by the first class for which they differ."""
     for index in rule.classes:
         inside = rule.mask(index, levels, row) if index in problem.costs.domains.of_class else None
@@ -187,7 +187,7 @@ def _cost(problem: Problem, rule: GangRule, levels: tuple[TopologyLevel, ...], r
     return 0
 
 
-def _possible(placer: Placer, rule: GangRule, levels: tuple[TopologyLevel, ...]) -> list[tuple[int, Row]]:
+def _possible(placer: Placer, rule: GangRule, levels: tuple[TopologyLevel, ...]) -> list[tuple[int, DomainTuple]]:
     """Domains, each behind the number of pods that it may have room for."""
     if not levels:
         return [(rule.size, ())]
@@ -195,7 +195,7 @@ def _possible(placer: Placer, rule: GangRule, levels: tuple[TopologyLevel, ...])
     rooms = {index: _room(placer, classes[index]) for index in rule.classes}
     sums = {index: rule.sums(index, levels, room) for index, room in rooms.items()}
     found = []
-    for row in rule.rows(levels, {index: room > 0 for index, room in rooms.items()}):
+    for row in rule.domain_tuples(levels, {index: room > 0 for index, room in rooms.items()}):
         per_family: Counter[int] = Counter()
         for index, by_row in sums.items():
             if by_row is not None:

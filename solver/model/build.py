@@ -96,7 +96,7 @@ def _add_class(variables: Variables, pod_class: PodClass) -> None:
         return
     room = room_for(variables.problem, pod_class)
     for cell, total in variables.cells.summed(room):
-        if not _shared_possible(variables, pod_class, cell):
+        if not all(pods.cells_serving(variables, shared, cell.index) for shared in pod_class.shared):
             continue
         served = _served(variables, pod_class.parts, cell)
         if served.most:
@@ -118,10 +118,6 @@ def room_for(problem: Problem, pod_class: PodClass) -> Amounts:
     return counts
 
 
-def _shared_possible(variables: Variables, pod_class: PodClass, cell: Cell) -> bool:
-    return all(pods.cells_serving(variables, shared, cell.index) for shared in pod_class.shared)
-
-
 def _served(variables: Variables, parts: tuple[Part, ...], cell: Cell) -> CellCapacity:
     """Return the options per part that one node of a cell can serve, and how many owners they serve there."""
     key = (parts, cell.group.index, cell.state)
@@ -134,7 +130,7 @@ def _worked_out(variables: Variables, parts: tuple[Part, ...], cell: Cell) -> Ce
     most, options = _UNLIMITED, []
     for part in parts:
         bounded = [
-            (index, option, _bound(variables, option, cell))
+            (index, option, _times(variables, option, cell))
             for index, option in enumerate(variables.problem.options(part.component, cell.group))
             if not cell.is_site or variables.is_meant(part.component, option, cell)
         ]
@@ -146,12 +142,12 @@ def _worked_out(variables: Variables, parts: tuple[Part, ...], cell: Cell) -> Ce
     return CellCapacity(most, options)
 
 
-def _bound(variables: Variables, option: Option, cell: Cell) -> int:
+def _times(variables: Variables, option: Option, cell: Cell) -> int:
     """How often an option can be taken on a node of a cell, looking at each of its lines alone."""
-    return min((_line_bound(variables, line, cell) for line in option.lines), default=_UNLIMITED)
+    return min((_times_of_line(variables, line, cell) for line in option.lines), default=_UNLIMITED)
 
 
-def _line_bound(variables: Variables, line: Line, cell: Cell) -> int:
+def _times_of_line(variables: Variables, line: Line, cell: Cell) -> int:
     """How often a line can be taken on a node of a cell: by what each of its types has left, other lines apart."""
     devices, ledger = [variables.type_of(cell.index, each) for each in line.types], variables.ledger(cell.index)
     taken = (device.takes[line.demand] for device in devices)

@@ -49,7 +49,12 @@ def add_distinct_devices(variables: Variables) -> None:
 
 
 def respect_budgets(variables: Variables) -> None:
-    """Nothing is taken beyond what is left; nodes and shared devices that were untouched count as opened."""
+    """
+    Write a knapsack row for each cell and device budget.
+
+    A budget is what of a node's devices, or of the cluster's, runs out: free devices of a type, a capacity of a shared
+    device, a shared counter (KEP-4815). Nodes and shared devices that were untouched count as opened.
+    """
     local: defaultdict[tuple[int, int], Expression] = defaultdict(Expression)
     wide: defaultdict[int, Expression] = defaultdict(Expression)
 
@@ -75,7 +80,7 @@ def respect_budgets(variables: Variables) -> None:
     for budget, total in wide.items():
         units = variables.ledger(-1).left(budget)
         if units <= MOST_UNITS:
-            variables.form.require(total, "budget", high=units)
+            variables.form.require(total, "device budget", high=units)
 
 
 def _opened_device(variables: Variables, cell: int, each: int) -> int:
@@ -112,9 +117,9 @@ def _require_budget(variables: Variables, cell: int, budget: int, total: Express
         return
     if at.is_unused:
         total.add(_opened_node(variables, cell), -units)
-        variables.form.require(total, "budget", high=0)
+        variables.form.require(total, "device budget", high=0)
     elif variables.form.most(total) > units * at.multiplicity:
-        variables.form.require(total, "budget", high=units * at.multiplicity)
+        variables.form.require(total, "device budget", high=units * at.multiplicity)
 
 
 def taken(variables: Variables) -> list[tuple[int, int, tuple[tuple[int, int], ...], Expression]]:

@@ -36,13 +36,9 @@ def opened_groups(variables: Variables) -> Expression:
             cost.add(opened[group][0], -1)
         opened[group][1].append(variable)
         form.require(Expression({variable: 1, opened[group][0]: -form.upper[variable]}), "opened group", high=0)
-    variables.hint_completions.append(lambda values: _open(values, list(opened.values())))
+    for variable, members in opened.values():
+        variables.indicate(variable, members)
     return cost
-
-
-def _open(values: list[int], opened: list[tuple[int, list[int]]]) -> None:
-    for variable, members in opened:
-        values[variable] = int(any(values[each] for each in members))
 
 
 def broken_groups(variables: Variables) -> Expression:

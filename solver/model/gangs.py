@@ -58,7 +58,11 @@ def _whole(variables: Variables, rule: GangRule, placed: Placed) -> None:
 
 
 def _in_one_domain(variables: Variables, rule: GangRule, level: TopologyLevel, placed: Placed) -> None:
-    """All pods that a required level binds in one domain; rows over cells that span several are left out."""
+    """
+    All pods that a required level binds are in one domain.
+
+    Where some cell spans several domains there are no rows: the relaxation then ignores the level.
+    """
     totals = _totals(variables, level, placed)
     if totals is None:
         return

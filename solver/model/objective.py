@@ -37,10 +37,6 @@ class CountedSolution:
     uses: Uses
 
 
-def _no_cost(_: Problem) -> int:
-    return 0
-
-
 @dataclass(frozen=True, slots=True)
 class ObjectiveLevel:
     """
@@ -53,7 +49,7 @@ class ObjectiveLevel:
     name: str
     evaluate: Callable[[Problem, CountedSolution], int]
     write: Write
-    upper_bound: Callable[[Problem], int] = _no_cost
+    upper_bound: Callable[[Problem], int] = lambda _: 0  # what costs, costs nothing at best
     decides_pods: bool = False
     is_separable: bool = True
 

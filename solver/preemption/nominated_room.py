@@ -2,8 +2,9 @@
 Nominated pods count as running on their nodes, so that no other pod takes the room that their victims leave.
 
 kube-scheduler adds the pods nominated to a node before it filters the node (`RunFilterPluginsWithNominatedPods`). Here
-they are added to the snapshot, with claims for the devices that they would get if all leaving pods were gone. So
-every rule about running pods and allocated claims holds the room, and no rule has to know nominations.
+they are added to the snapshot, with claims for the devices that they would get if all leaving pods were gone. So the
+rules about requests, ports, devices and the pod's own anti-affinity hold the room, and none has to know nominations.
+Its labels, affinity, spread and volumes do not count: no pod may rely on one that does not run yet.
 
 Invariant: a pod of the batch sees all nominations of at least its priority, except its own, and no other change. Two
 kinds of claims do not exist in the cluster, and have names that no object can have:
@@ -63,11 +64,11 @@ def reserve_for_nominated(
     waiting = [pod for pod in waiting if own.isdisjoint(preceding.get(pod.id, ()))]  # they come after the batch
     seen = snapshot
     for pod in sorted(waiting, key=lambda pod: (-pod.priority, pod.id)):
-        seen = _with(seen, pod, policy, cache, budget)
-    return _separated(seen, snapshot, {each for pod in batch.pods for each in pod.claim_ids})
+        seen = _with_nominated_pod(seen, pod, policy, cache, budget)
+    return _with_shared_claims_unallocated(seen, snapshot, {each for pod in batch.pods for each in pod.claim_ids})
 
 
-def _separated(seen: Snapshot, snapshot: Snapshot, used: Collection[ClaimId]) -> Snapshot:
+def _with_shared_claims_unallocated(seen: Snapshot, snapshot: Snapshot, used: Collection[ClaimId]) -> Snapshot:
     """Leave claims that the batch shares with nominated pods unallocated; copies of them hold the devices."""
     before = {claim.id: claim for claim in snapshot.claims if claim.id in used and claim.allocation is None}
     given = [claim for claim in seen.claims if claim.id in before and claim.allocation is not None]
@@ -82,7 +83,7 @@ def _name(key: PodId | ClaimId, kind: str = "") -> ClaimId:
     return ClaimId(key.namespace, f"{_KEPT} {kind}{key.name}")
 
 
-def _with(snapshot: Snapshot, pod: Pod, policy: Policy, cache: SolverCache, budget: Budget) -> Snapshot:
+def _with_nominated_pod(snapshot: Snapshot, pod: Pod, policy: Policy, cache: SolverCache, budget: Budget) -> Snapshot:
     claims = {claim.id: claim for claim in snapshot.claims}
     asked = [claims[each] for each in pod.claim_ids if each in claims]
     wants_devices = any(claim.allocation is None and claim.requests for claim in asked)

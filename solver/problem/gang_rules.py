@@ -13,9 +13,9 @@ from solver.arrays import Amounts, Mask
 from solver.domain import Gang
 from solver.rules.limits import NO_DOMAIN, Domains
 
-Row = tuple[int, ...]
+DomainTuple = tuple[int, ...]
 """A domain per level, in the order of the levels."""
-_MOST_ROWS: Final = 4096
+_MOST_TUPLES: Final = 4096
 
 
 class Scope(Protocol):
@@ -64,7 +64,9 @@ class TopologyLevel:
 @dataclass(slots=True, eq=False)
 class GangRule:
     """
-    Of the pods of `classes` (all of them one gang's) at least `need` are placed, or none.
+    Of the pods of `classes` at least `need` are placed, or none.
+
+    They are those of one gang, or pods that share an unbound volume: then `gang` stands for them and needs none.
 
     `size` is how many there are, `running` how many members run. Required levels are in what the classes' verdicts
     allow: a node without a domain is out, and so is every domain but those held.
@@ -91,13 +93,13 @@ class GangRule:
         """Levels that cost."""
         return tuple(each for each in self.levels if not each.is_required)
 
-    def rows(self, levels: Sequence[TopologyLevel], open_nodes: Mapping[int, Mask]) -> list[Row]:
+    def domain_tuples(self, levels: Sequence[TopologyLevel], open_nodes: Mapping[int, Mask]) -> list[DomainTuple]:
         """
         Return the domains that the gang can be in, one per level, those with the fewest open nodes first.
 
         `open_nodes` are per class; domains without any of them are left out.
         """
-        counts: Counter[Row] = Counter()
+        counts: Counter[DomainTuple] = Counter()
         for index in self._bound_by_all(levels):
             columns = np.stack([each.domain_of[index] for each in levels])
             found, times = np.unique(columns[:, open_nodes[index]], axis=1, return_counts=True)
@@ -108,7 +110,7 @@ class GangRule:
         rows = [row for row in counts if NO_DOMAIN not in row and _agrees(row, levels)]
         return sorted(rows, key=lambda row: (counts[row], row))
 
-    def inside(self, levels: Sequence[TopologyLevel], row: Row) -> dict[int, Mask | None]:
+    def inside(self, levels: Sequence[TopologyLevel], row: DomainTuple) -> dict[int, Mask | None]:
         """
         Return the classes with nodes inside the domains of a row, each with these; None where no level binds it.
 
@@ -122,7 +124,7 @@ class GangRule:
         }
         return {index: mask for index, mask in masks.items() if mask is None or mask.any()}
 
-    def mask(self, pod_class: int, levels: Sequence[TopologyLevel], row: Row) -> Mask | None:
+    def mask(self, pod_class: int, levels: Sequence[TopologyLevel], row: DomainTuple) -> Mask | None:
         """Nodes of a class inside of the domains of a row; None where no level binds it."""
         found: Mask | None = None
         for level, domain in zip(levels, row, strict=True):
@@ -131,7 +133,7 @@ class GangRule:
                 found = inside if found is None else found & inside
         return found
 
-    def sums(self, pod_class: int, levels: Sequence[TopologyLevel], amounts: Amounts) -> dict[Row, int] | None:
+    def sums(self, pod_class: int, levels: Sequence[TopologyLevel], amounts: Amounts) -> dict[DomainTuple, int] | None:
         """Sum up amounts per node over the domains of levels; None where one of these does not bind a class."""
         if not levels or any(pod_class not in level.domain_of for level in levels):
             return None
@@ -145,7 +147,7 @@ class GangRule:
         """Classes that all the levels bind."""
         return [each for each in self.classes if all(each in level.domain_of for level in levels)]
 
-    def _combined(self, levels: Sequence[TopologyLevel], open_nodes: Mapping[int, Mask]) -> Counter[Row]:
+    def _combined(self, levels: Sequence[TopologyLevel], open_nodes: Mapping[int, Mask]) -> Counter[DomainTuple]:
         """Combine the domains of levels that bind different classes."""
         per_level: list[Counter[int]] = []
         for level in levels:
@@ -153,15 +155,15 @@ class GangRule:
             for index, domains in level.domain_of.items():
                 found.update(domains[open_nodes[index]].tolist())
             per_level.append(found)
-        rows: Counter[Row] = Counter()
+        rows: Counter[DomainTuple] = Counter()
         for row in product(*(sorted(each) for each in per_level)):
-            if len(rows) >= _MOST_ROWS:
+            if len(rows) >= _MOST_TUPLES:
                 break
             rows[row] = sum(each[domain] for each, domain in zip(per_level, row, strict=True))
         return rows
 
 
-def _agrees(row: Row, levels: Sequence[TopologyLevel]) -> bool:
+def _agrees(row: DomainTuple, levels: Sequence[TopologyLevel]) -> bool:
     return all(
         not (level.is_required and level.held) or domain in level.held
         for level, domain in zip(levels, row, strict=True)

@@ -70,15 +70,12 @@ def waiting_for_members(
             continue
         reasons: dict[ReasonCode, Reason] = {}
         for name, why in ((batch.pods[position].id.name, why) for position in late for why in rejected[position]):
-            lead = f"gang {gang.id.name} waits for {_what(why.code)}{len(late)} of its pods"
+            claims = "claims of " if why.code is ReasonCode.CLAIM_MISSING else ""
+            lead = f"gang {gang.id.name} waits for {claims}{len(late)} of its pods"
             message = f"{lead}: pod {name} cannot be placed: {why.message}"
             reasons.setdefault(why.code, Reason(code=why.code, message=message))
         found.update(dict.fromkeys(ready, tuple(reasons.values())))
     return found
-
-
-def _what(code: ReasonCode) -> str:
-    return "claims of " if code is ReasonCode.CLAIM_MISSING else ""
 
 
 def _objection(gang: Gang, present: int) -> Reason | None:

@@ -324,10 +324,11 @@ class Problem:
         """Return a pod of the batch."""
         return self.batch.pods[position]
 
-    def is_tied(self, pod_class: PodClass, *, by_gangs: bool = True) -> bool:
+    def is_coupled(self, pod_class: PodClass, *, by_gangs: bool = True) -> bool:
         """
         Whether pods of a class depend on where others are, so that no part of the cluster can be solved alone.
 
+        All stages that solve a part ask this: LNS, dive, columns, exhaustive search, scores.
         Without `by_gangs` a gang does not count: it can be solved alone where all of it is.
         """
         if pod_class.shared or pod_class.index in self.rules.inter_pod.concerned:

@@ -42,7 +42,7 @@ class _Dive:
     """A solution in the making: what levels have to reach yet, nodes still free by each, pods left by family."""
 
     pool: ColumnPool
-    known: Values
+    required: Values
     free: list[list[int]]
     left: Counter[int]
     choices: list[Choice] = field(default_factory=list)
@@ -50,7 +50,7 @@ class _Dive:
     def after(self, columns: Mapping[Column, int]) -> "_Dive":
         """What it is with some columns taken."""
         free, left = [list(nodes) for nodes in self.free], Counter(self.left)
-        state = _Dive(self.pool, self.known, free, left, list(self.choices))
+        state = _Dive(self.pool, self.required, free, left, list(self.choices))
         for column, count in columns.items():
             for _ in range(count):
                 state.take(column)
@@ -71,13 +71,13 @@ class _Dive:
     def solve_rest(self, level: int) -> Master:
         """Solve the master of the nodes and pods that are left."""
         rest = replace(self.pool, nodes=[len(nodes) for nodes in self.free], pods=self.left)
-        found = rest.bound(level, self.known, _NO_CEILING)
+        found = rest.bound(level, self.required, _NO_CEILING)
         self.pool.spent = rest.spent
         return found
 
-    def total(self, master: Master) -> int:
+    def surplus(self, master: Master) -> int:
         """Return the surplus: what the relaxation of the rest can reach, less what is still required."""
-        return math.floor(master.score + TOLERANCE) - self.known[master.level]
+        return math.floor(master.score + TOLERANCE) - self.required[master.level]
 
     def take(self, column: Column) -> bool:
         """Put a column on a free node, as far as its pods are left; False where there is no node or no pod."""
@@ -93,7 +93,7 @@ class _Dive:
             self.choices += held
             takes_whole_column = taken == Counter(dict(column.counts))
             worth = column.worth if takes_whole_column else evaluate(self.pool.problem, Solution(held))
-            self.known = tuple(value - placed for value, placed in zip(self.known, worth, strict=True))
+            self.required = tuple(value - placed for value, placed in zip(self.required, worth, strict=True))
         return bool(held)
 
 
@@ -101,7 +101,7 @@ def dive(pool: ColumnPool, master: Master, fixed_part: Solution) -> DiveResult:
     """Round a solved master to a solution (diving heuristic); `fixed_part` holds the choices outside the columns."""
     params, free = pool.problem.params, [list(each.nodes) for each in pool.node_classes]
     state = _Dive(pool, master.known, free, Counter(pool.pods))
-    target, mistakes, last_nodes = state.total(master), 0, None
+    target, mistakes, last_nodes = state.surplus(master), 0, None
     while master.used and not pool.is_spent():
         if last_nodes is None and state.is_small():
             last_nodes = state.nodes()
@@ -109,7 +109,7 @@ def dive(pool: ColumnPool, master: Master, fixed_part: Solution) -> DiveResult:
         for move in _moves(master, params.dive_tries):
             after = state.after(move)
             rest = after.solve_rest(master.level)
-            tried.append((after.total(rest), after, rest))
+            tried.append((after.surplus(rest), after, rest))
             if tried[-1][0] >= target or mistakes >= params.dive_mistakes or pool.is_spent():
                 break
             mistakes += 1
@@ -219,7 +219,7 @@ def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -
     known = evaluate(problem, start)
     only_packing = bound.only_packing_open(problem, bound.levels_from_bounds(problem, known, bounds))
     search = _Search(problem, pool, fixed_part, start, known, list(bounds.levels), only_packing)
-    is_complete = not any(problem.is_tied(each) for each in problem.classes)
+    is_complete = not any(problem.is_coupled(each) for each in problem.classes)
     while not pool.is_spent() and search.level(is_complete=is_complete):
         pass
     return BoundedSolution(search.best, Bounds(tuple(search.bounds), bounds.size), pool.spent)

@@ -71,7 +71,7 @@ class Column:
     node_class: int
     counts: tuple[tuple[int, int], ...]
     worth: Values
-    found: tuple[int, ...]
+    values: tuple[int, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -90,7 +90,7 @@ class ColumnPool:
     def choices(self, column: Column) -> tuple[Choice, ...]:
         """Say how the pods of a column are served, on the first node of its class; worked out when it is asked for."""
         if column not in self.decoded:
-            found = assignment.solution_of(self.node_classes[column.node_class].variables, list(column.found))
+            found = assignment.solution_of(self.node_classes[column.node_class].variables, list(column.values))
             self.decoded[column] = tuple(found.choices)
         return self.decoded[column]
 
@@ -143,14 +143,14 @@ class ColumnPool:
     def _price(self, master: "Master") -> tuple[int, bool]:
         """Find the best column of each node class; return the bound that prices prove, and whether a column is new."""
         total, params = master.lagrangian_constant(), self.problem.params
-        grew = False
+        classes, grew = self.problem.classes, False
         for index, node_class in enumerate(self.node_classes):
             if not self.nodes[index]:
                 continue
             effort = replace(Effort.within(self.budget, params.pricing_seconds, presolve=False), workers=1)
-            result = node_class.pricing_model.maximize(
-                master.reduced_cost(node_class), effort, upper=self._left(node_class)
-            )
+            pods = node_class.variables.pods.items()
+            left = {variable: self.pods[classes[pod_class].family] for (pod_class, _), variable in pods}
+            result = node_class.pricing_model.maximize(master.reduced_cost(node_class), effort, upper=left)
             self.spent += result.deterministic_seconds + params.pricing_overhead_seconds
             if result.status is EngineStatus.INFEASIBLE:
                 raise ContradictionError("pricing finds no column, not even the one that holds nothing")
@@ -158,12 +158,6 @@ class ColumnPool:
                 grew = self._add(index, result.values)[1] or grew
             total += self.nodes[index] * max(0, _UNKNOWN if result.bound is None else result.bound)
         return total // params.price_scale, grew
-
-    def _left(self, node_class: NodeClass) -> dict[int, int]:
-        """No column holds more pods than are left."""
-        classes = self.problem.classes
-        pods = node_class.variables.pods.items()
-        return {variable: self.pods[classes[pod_class].family] for (pod_class, _), variable in pods}
 
 
 @dataclass(slots=True, eq=False)

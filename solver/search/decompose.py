@@ -8,8 +8,8 @@ Deferral: a subproblem is hard while its bound leaves open which of its pods can
 pieces gets the easy subproblems first; the hard ones wait for a solve of their own.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -85,29 +85,20 @@ def _on_nodes(problem: Problem) -> Iterable[set[int]]:
         if any(not level.is_separable for level in objective.objective_levels(problem))
         else {}
     )
-    for members in _of_groups(groups_of_nodes):
+    nodes_of: defaultdict[object, list[int]] = defaultdict(list)
+    for node, group in groups_of_nodes.items():
+        nodes_of[group].append(node)
+    for members in nodes_of.values():
         yield {each.index for each, mask in zip(wanted, allowed, strict=True) if mask[members].any()}
     looks = {
-        (row.tobytes(), group): node
-        for node, (row, group) in enumerate(zip(packed, problem.layout.group_of, strict=True))
+        (row.tobytes(), number): node
+        for node, (row, number) in enumerate(zip(packed, problem.layout.group_of, strict=True))
     }
     by_node = np.ascontiguousarray(allowed.T)
     for (_, number), node in looks.items():
-        group = problem.layout.groups[number]
+        described = problem.layout.groups[number]
         open_to = [wanted[position] for position in np.flatnonzero(by_node[node]).tolist()]
-        yield {each.index for each in open_to if _can_use(problem, each, group)}
-
-
-def _of_groups(group_of: Mapping[int, object]) -> Iterable[list[int]]:
-    """Nodes of each group that is worth more whole."""
-    found: dict[object, list[int]] = {}
-    for node, group in group_of.items():
-        found.setdefault(group, []).append(node)
-    return found.values()
-
-
-def _can_use(problem: Problem, pod_class: PodClass, group: NodeGroup) -> bool:
-    return all(problem.options(part.component, group) for part in pod_class.parts)
+        yield {each.index for each in open_to if all(problem.options(part.component, described) for part in each.parts)}
 
 
 def _by_rules(problem: Problem) -> Iterable[set[int]]:

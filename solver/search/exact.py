@@ -1,4 +1,4 @@
-"""The exact search: CP-SAT over the general model, level by level, from the best solution known."""
+"""The exact search: CP-SAT over the general model, one level after the other, from the best solution known."""
 
 import math
 from collections.abc import Sequence

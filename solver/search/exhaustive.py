@@ -61,7 +61,7 @@ def _is_one_pod(problem: Problem) -> bool:
         return False
     depends = any(each.spread_costs or each.affinity_costs for each in (costs.preferences, costs.domains))
     wide = problem.available.wide_state or problem.layout.wide_types
-    return not (wide or depends or problem.shared or any(map(problem.is_tied, families[0])))
+    return not (wide or depends or problem.shared or any(map(problem.is_coupled, families[0])))
 
 
 @dataclass(slots=True, eq=False)

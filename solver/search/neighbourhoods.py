@@ -23,7 +23,7 @@ from solver.engines.cpsat import Effort
 from solver.model import build, objective
 from solver.model.objective import Values, evaluate
 from solver.problem.devices.layout import State
-from solver.problem.gang_rules import GangRule, Row
+from solver.problem.gang_rules import DomainTuple, GangRule
 from solver.problem.problem import Problem
 from solver.search import bound, restricted_problem
 from solver.search.bound import BoundedSolution, Bounds
@@ -40,18 +40,18 @@ class GangNeighbourhoods:
     problem: Problem
     rng: random.Random
     rule_of: dict[int, GangRule] = field(init=False)
-    tied: frozenset[int] = field(init=False)
+    fixed_classes: frozenset[int] = field(init=False)
     """Classes whose pods stay where they are."""
     served: dict[tuple[int, int, State], int] = field(default_factory=dict)
     rooms: dict[int, Amounts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         problem = self.problem
-        bound = {each.index for each in problem.classes if problem.is_tied(each, by_gangs=False)}
+        coupled = {each.index for each in problem.classes if problem.is_coupled(each, by_gangs=False)}
         gangs = problem.rules.gangs if problem.params.runs(SearchStage.GANG_LNS) else ()
-        self.rule_of = {index: rule for rule in gangs if not bound & set(rule.classes) for index in rule.classes}
-        self.tied = frozenset(
-            each.index for each in problem.classes if problem.is_tied(each) and each.index not in self.rule_of
+        self.rule_of = {index: rule for rule in gangs if not coupled & set(rule.classes) for index in rule.classes}
+        self.fixed_classes = frozenset(
+            each.index for each in problem.classes if problem.is_coupled(each) and each.index not in self.rule_of
         )
 
     def waiting(self, used: Used) -> list[int]:
@@ -83,7 +83,7 @@ class GangNeighbourhoods:
     def around(self, rule: GangRule, used: Used, fixed: set[int], node_limit: int) -> list[int]:
         """Pick nodes of one domain for a gang that waits, and nodes for the pods that are there today."""
         rooms = {index: self._room(index) for index in rule.classes}
-        rows = rule.rows(rule.required, {i: room > 0 for i, room in rooms.items()}) if rule.required else [()]
+        rows = rule.domain_tuples(rule.required, {i: room > 0 for i, room in rooms.items()}) if rule.required else [()]
         homes = [home for row in rows if (home := self._home(rule, row, used, fixed))]
         if not homes:
             return []
@@ -96,7 +96,7 @@ class GangNeighbourhoods:
         count = max(self.problem.params.lns_gang_nodes, node_limit - len(home))
         return home + self.rng.sample(receiving, min(count, len(receiving)))
 
-    def _home(self, rule: GangRule, row: Row, used: Used, fixed: set[int]) -> list[int]:
+    def _home(self, rule: GangRule, row: DomainTuple, used: Used, fixed: set[int]) -> list[int]:
         """Return nodes of a domain for all of a gang, those with the fewest pods first; none if too few would fit."""
         room: Counter[int] = Counter()
         for index in rule.classes:
@@ -239,7 +239,7 @@ class _Search:
     def _pick_neighbourhood(self) -> tuple[list[int], list[GangRule]]:
         """Pick nodes that waiting pods could use and nodes that the batch uses, with the gangs on them."""
         fixed = {shared.node for shared in self.best.shared.values()}
-        fixed.update(choice.node for choice in self.best.choices if choice.pod_class in self.gang_moves.tied)
+        fixed.update(choice.node for choice in self.best.choices if choice.pod_class in self.gang_moves.fixed_classes)
         gangs: list[GangRule] = []
         wanted: list[int] = []
         waiting = [

@@ -17,7 +17,7 @@ from solver.model.form import Expression, LevelExpression, OutOfTimeError
 from solver.problem.devices.layout import type_at
 from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.gang_rules import GangRule
-from solver.problem.problem import PodClass, PodRules, Problem
+from solver.problem.problem import PodRules, Problem
 from solver.search.bound import ContradictionError
 from solver.solution import Choice, Solution, taken_devices
 
@@ -37,7 +37,7 @@ class SubproblemResult:
 def fixed_nodes(problem: Problem, solution: Solution) -> set[int]:
     """Nodes that have to stay as they are: a shared claim, or a pod that depends on where others are, is there."""
     fixed = {shared.node for shared in solution.shared.values()}
-    return fixed | {each.node for each in solution.choices if problem.is_tied(problem.classes[each.pod_class])}
+    return fixed | {each.node for each in solution.choices if problem.is_coupled(problem.classes[each.pod_class])}
 
 
 def waiting(problem: Problem, choices: Iterable[Choice]) -> Counter[int]:
@@ -47,7 +47,7 @@ def waiting(problem: Problem, choices: Iterable[Choice]) -> Counter[int]:
         {
             each.index: each.size - placed[each.family]
             for each in problem.classes
-            if each.size > placed[each.family] and not problem.is_tied(each)
+            if each.size > placed[each.family] and not problem.is_coupled(each)
         }
     )
 
@@ -65,7 +65,11 @@ def restricted(
     left = waiting(problem, solution.choices)
     for each in (problem.classes[index] for rule in gangs for index in rule.classes):
         left[each.index] = each.size - released[each.family]
-    classes = [_limited(each, released[each.family] + left[each.index]) for each in problem.classes]
+    sizes = [released[each.family] + left[each.index] for each in problem.classes]
+    classes = [
+        replace(each, members=each.members[:size], sources=each.sources[:size])
+        for each, size in zip(problem.classes, sizes, strict=True)
+    ]
     outside = [choice for choice in solution.choices if choice.node not in inside]
     wide = _wide_left(problem, Solution(outside, solution.shared))
     available = replace(problem.available, wide_state=wide)
@@ -110,7 +114,11 @@ def solve(
 
 
 def weighted(levels: Sequence[LevelExpression], upper: Sequence[int]) -> Expression:
-    """Fold levels into one expression in which no later level outweighs an earlier one."""
+    """
+    Fold levels into one expression in which no later level outweighs an earlier one.
+
+    Where the weights come to more than 2^52, the last levels are left out: their weight is 0.
+    """
     weights: list[int] = []
     total = 0
     for level in reversed(levels):
@@ -130,11 +138,6 @@ def weighted(levels: Sequence[LevelExpression], upper: Sequence[int]) -> Express
 
 def _by_family(problem: Problem, choices: Iterable[Choice]) -> Counter[int]:
     return Counter(problem.classes[choice.pod_class].family for choice in choices)
-
-
-def _limited(pod_class: PodClass, size: int) -> PodClass:
-    """The same class with fewer members."""
-    return replace(pod_class, members=pod_class.members[:size], sources=pod_class.sources[:size])
 
 
 def _wide_left(problem: Problem, outside: Solution) -> tuple[int, ...]:

@@ -147,11 +147,13 @@ def _is_scored(pod_class: PodClass) -> bool:
 
 def _loose(problem: Problem) -> frozenset[int]:
     """Classes whose pods can be placed anew without a look at anything but room and scores."""
+    if problem.costs.preferences:
+        return frozenset()
     alone = Counter(each.family for each in problem.classes)
     return frozenset(
         each.index
         for each in problem.classes
-        if _is_scored(each) and alone[each.family] == 1 and not problem.is_tied(each) and not problem.costs.preferences
+        if _is_scored(each) and alone[each.family] == 1 and not problem.is_coupled(each)
     )
 
 

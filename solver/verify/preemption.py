@@ -46,7 +46,8 @@ def violations(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy, che
     if not plan.preemptions:
         return
     pods = {pod.id: pod for pod in batch.pods}
-    left = _without(snapshot, _leaving(snapshot), frees=True)
+    leaving = {pod.id for pod in snapshot.pods if pod.is_deleting} | set(snapshot.leaving)
+    left = _without(snapshot, leaving, frees=True)
     arrived, made = plan.placements, plan.allocations
     unplaced = {each.pod for each in plan.unplaced}
     budgets = _BudgetIndex(snapshot.budgets)
@@ -200,10 +201,6 @@ def _fits(left: Snapshot, batch: Batch, preemption: Preemption, policy: Policy, 
     )
     for violation in check(left, replace(batch, pods=pods, gangs=batch.gangs_of(pods)), plan, policy):
         yield broken(Rule.PREEMPTION_FIT, violation.subject, f"{violation.rule}: {violation.message}")
-
-
-def _leaving(snapshot: Snapshot) -> set[PodId]:
-    return {pod.id for pod in snapshot.pods if pod.is_deleting} | set(snapshot.leaving)
 
 
 def _without(snapshot: Snapshot, gone: set[PodId], *, frees: bool) -> Snapshot:

@@ -159,7 +159,7 @@ def test_pods_of_one_class_are_interchangeable_for_rules_between_pods(case: Neig
 def test_nodes_of_one_class_are_interchangeable(situation: Situation) -> None:
     problem, solution = solved(nodes_twice(situation.snapshot), situation.batch)
     problem = without_scores(problem)  # column generation never sees that level
-    assume(not any(problem.is_tied(each) for each in problem.classes))
+    assume(not any(problem.is_coupled(each) for each in problem.classes))
     every = list(range(problem.node_count))
     found = [each.nodes for each in columns.node_classes(problem, every, len(every)) or [] if len(each.nodes) > 1]
     assume(found)

@@ -119,7 +119,7 @@ def test_an_equal_pod_that_comes_when_all_others_were_offered_again_joins_their_
         namespace.fail(20.0)
     namespace.offer("second")
     assert namespace.fail(20.0) == 1
-    keys = [each.equals for each in namespace.queue.pods()]
+    keys = [each.equivalence_class for each in namespace.queue.pods()]
     assert keys[0] is keys[1] is not None
 
 

@@ -21,7 +21,7 @@ from solver.problem.costs.images import image_name, image_score
 from solver.problem.node_arrays import Room, allocatable
 from solver.problem.problem import PodClass
 from solver.problem.solver_cache import SolverCache
-from solver.rules.limits import NO_DOMAIN, per_node
+from solver.rules.forms.domains import NO_DOMAIN, per_node
 
 FINE: Final = 100
 """Costs are in hundredths here, so that a small pod on a large node makes a difference."""

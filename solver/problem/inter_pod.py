@@ -14,6 +14,7 @@ from solver.rules.inter_pod.pod_keys import (
     NO_INTER_POD_RULES,
     InterPodKey,
     PodSelectorIndex,
+    selected_classes,
     spread_selector,
     term_selector,
 )
@@ -94,18 +95,18 @@ class InterPodRuleBuilder:
         """Build the rules between classes; `pods` has one pod of each class, `sizes` how many there are."""
         if all(interpod_key == NO_INTER_POD_RULES for interpod_key in interpod_keys.values()):
             return BuiltInterPodRules()
-        context = self.context
-        apart = list(affinity_batch.anti_affinity_rules(interpod_keys, sizes, context))
+        context, selected = self.context, selected_classes(interpod_keys)
+        apart = list(affinity_batch.anti_affinity_rules(interpod_keys, selected, sizes, context))
         asked = ((pod_class, interpod_key.host_ports) for pod_class, interpod_key in interpod_keys.items())
         limits = [each for each in apart if isinstance(each, Limit)]
         limits += ports_batch.limits(asked, sizes, len(context.running.node_index))
-        groups = list(affinity_batch.affinity_rules(interpod_keys, context))
+        groups = list(affinity_batch.affinity_rules(interpod_keys, selected, context))
         return BuiltInterPodRules(
             limits=tuple(limits),
             inter_pod=InterPodRules.of(
                 anti_affinity=tuple(each for each in apart if not isinstance(each, Limit)),
                 affinity=tuple(each for each in groups if not each.is_settled),
-                spread=tuple(spread_batch.spread_rules(interpod_keys, pods, context)),
+                spread=tuple(spread_batch.spread_rules(interpod_keys, selected, pods, context)),
             ),
             refused=[each for group in groups if group.is_settled for each in _refused(group)],
         )

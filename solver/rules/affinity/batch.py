@@ -8,20 +8,22 @@ from solver.rules.affinity.nodes import AFFINITY, ANTI_AFFINITY, EXISTING
 from solver.rules.forms.inter_pod import AffinityRule, AntiAffinityRule
 from solver.rules.forms.limits import Limit
 from solver.rules.inter_pod.inter_pod_context import InterPodContext
-from solver.rules.inter_pod.pod_keys import InterPodKey, classes_by_selector, term_selector
+from solver.rules.inter_pod.pod_keys import InterPodKey, SelectedClasses, term_selector
 
 
 def anti_affinity_rules(
-    interpod_keys: Mapping[int, InterPodKey], sizes: Mapping[int, int], context: InterPodContext
+    interpod_keys: Mapping[int, InterPodKey],
+    selected: SelectedClasses,
+    sizes: Mapping[int, int],
+    context: InterPodContext,
 ) -> Iterator[AntiAffinityRule | Limit]:
     """Return the rules between classes; a term that selects just the classes that hold it becomes a limit instead."""
-    members = classes_by_selector(interpod_keys)
     holders: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
     for pod_class, interpod_key in interpod_keys.items():
         for term in interpod_key.anti_affinity:
             holders[term.topology_key, context.selector_index.number(term_selector(term))].add(pod_class)
     for (key, pod_selector), holding in holders.items():
-        wanted = members.get(pod_selector, frozenset())
+        wanted = selected.get(pod_selector, frozenset())
         if not wanted or sum(sizes[each] for each in wanted | holding) < 2:  # noqa: PLR2004 - two pods at least
             continue
         topology = context.topologies.of(key)
@@ -32,9 +34,10 @@ def anti_affinity_rules(
             yield AntiAffinityRule(topology, frozenset(holding), wanted, ANTI_AFFINITY, EXISTING)
 
 
-def affinity_rules(interpod_keys: Mapping[int, InterPodKey], context: InterPodContext) -> Iterator[AffinityRule]:
+def affinity_rules(
+    interpod_keys: Mapping[int, InterPodKey], selected: SelectedClasses, context: InterPodContext
+) -> Iterator[AffinityRule]:
     """Return one rule for all classes with the same terms, also where running pods alone decide."""
-    found = classes_by_selector(interpod_keys)
     members: defaultdict[tuple[PodAffinityTerm, ...], set[int]] = defaultdict(set)
     for pod_class, interpod_key in interpod_keys.items():
         if interpod_key.affinity:
@@ -42,7 +45,7 @@ def affinity_rules(interpod_keys: Mapping[int, InterPodKey], context: InterPodCo
     for terms, those in members.items():
         wanted = tuple(dict.fromkeys(map(term_selector, terms)))
         numbers = {context.selector_index.number(each) for each in wanted}
-        matching = frozenset.intersection(*(found.get(each, frozenset()) for each in numbers))
+        matching = frozenset.intersection(*(selected.get(each, frozenset()) for each in numbers))
         places = tuple(context.topologies.of(term.topology_key) for term in terms)
         occupied = context.counts(*wanted).all > 0
         supported = tuple(each.of_nodes(occupied) for each in places)

@@ -8,7 +8,7 @@ import numpy as np
 from solver.domain import Pod, TopologySpreadConstraint
 from solver.rules.forms.inter_pod import SpreadRule
 from solver.rules.inter_pod.inter_pod_context import InterPodContext
-from solver.rules.inter_pod.pod_keys import InterPodKey, classes_by_selector, spread_selector
+from solver.rules.inter_pod.pod_keys import InterPodKey, SelectedClasses, spread_selector
 from solver.rules.spread.nodes import SKEWED, NodeInclusionPolicy
 
 
@@ -20,7 +20,10 @@ class _Key(NamedTuple):
 
 
 def spread_rules(
-    interpod_keys: Mapping[int, InterPodKey], pods: Mapping[int, Pod], context: InterPodContext
+    interpod_keys: Mapping[int, InterPodKey],
+    selected: SelectedClasses,
+    pods: Mapping[int, Pod],
+    context: InterPodContext,
 ) -> Iterator[SpreadRule]:
     """
     Return one rule for all classes with the same constraint and the same counted nodes; `pods` has one of each class.
@@ -34,10 +37,9 @@ def spread_rules(
             if constraint.selector is not None and constraint.selector.requirements:
                 inclusion = NodeInclusionPolicy.of(constraint, pods[pod_class])
                 found.setdefault(_Key(constraint, interpod_key.namespace, keys, inclusion), set()).add(pod_class)
-    members = classes_by_selector(interpod_keys)
     for key, bound in found.items():
         number = context.selector_index.number(spread_selector(key.constraint, key.namespace))
-        yield _rule(key, frozenset(bound), members.get(number, frozenset()), context)
+        yield _rule(key, frozenset(bound), selected.get(number, frozenset()), context)
 
 
 def _rule(key: _Key, bound: frozenset[int], wanted: frozenset[int], context: InterPodContext) -> SpreadRule:

@@ -65,8 +65,9 @@ _terms_about_pods: Final[Callable[[Pod], tuple[Hashable, ...]]] = attrgetter(*IN
 
 def interpod_terms(pod: Pod) -> tuple[Hashable, ...] | None:
     """
-    Return the terms of a pod about other pods, and the namespace and labels by which they may select it; None: no term.
+    Return what a pod requires of other pods, None where it requires nothing of them.
 
+    With its terms count the namespace and the labels by which they may select the pod itself.
     Terms of other pods that exclude this one by its labels are no part of it: such a pod fails for a reason in
     `queueing_hints.POD_SPECIFIC`, and then it does not answer for its group.
     """

@@ -5,10 +5,10 @@ The core knows no cluster, no log, no file, no clock except the budget's and no 
 imports `kubernetes`, `aiohttp`, `structlog`, `prometheus_client` or `asyncio`. A pod that cannot be placed is a value
 with reasons; an exception is a bug or invalid input.
 
-In the order of the layers: `domain` has the values, `cel` and `feasibility` what devices fit a claim, `rules` the
-rules about nodes, `problem` the dense form, `fleet` what is held and what is free. `model` writes rules as rows of
-integers, which `engines` solve. `greedy` and `search` find a `solution`; `extract` and `volume_matching` make it
-concrete; `explain` and `unplaced` give the reasons of pods that wait. `preemption` chooses victims, `reservations`
+In the order of the layers: `domain` has the values, `cel` and `feasibility` what devices fit a claim, `rules` the rules
+about nodes and between pods, `problem` the dense form, `fleet` what is held and what is free. `model` writes rules as
+rows of integers, which `engines` solve. `greedy` and `search` find a `solution`; `extract` and `volume_matching` make
+it concrete; `explain` and `unplaced` give the reasons of pods that wait. `preemption` chooses victims, `reservations`
 keeps nodes for overdue pods. `decide` is the story on one page. `feasible` and `diagnosis` answer questions about
 single pods, `warm_up` loads engines before the first batch, and `verify` checks plans independently of all this.
 

@@ -25,9 +25,10 @@ from .problem.devices.slice_cache import SelectorResults as SelectorResults
 from .problem.solver_cache import SolverCache as SolverCache
 from .rules.node_fit.values import matches_node_selector as matches_node_selector
 from .rules.node_fit.values import selects_node as selects_node
+from .rules.queueing import INTER_POD_READS as INTER_POD_READS
+from .rules.queueing import NODE_READS as NODE_READS
+from .rules.queueing import OWN_REASONS as OWN_REASONS
 from .rules.queueing import RULE_HINTS as RULE_HINTS
-from .rules.queueing import RULE_READS as RULE_READS
-from .rules.queueing import VOLUME_REASONS as VOLUME_REASONS
 from .rules.taints.values import UNSCHEDULABLE_TAINT as UNSCHEDULABLE_TAINT
 from .rules.taints.values import first_untolerated_taint as first_untolerated_taint
 from .rules.volumes.values import volume_fits as volume_fits

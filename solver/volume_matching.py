@@ -153,7 +153,7 @@ def classes_after(problem: Problem, placements: Sequence[Placement]) -> Sequence
         volumes=tuple(_kept(each, by_name.get(each.name)) for each in problem.snapshot.volumes),
         volume_claims=tuple(_selected(each, bound) for each in problem.snapshot.volume_claims),
     )
-    volume_index = VolumeIndex.of(snapshot, problem.batch, problem.inventory)
+    volume_index = VolumeIndex.of(snapshot, problem.batch, problem.inventory.reaches.index)
     return [_narrowed(problem, each, volume_index) for each in problem.classes]
 
 

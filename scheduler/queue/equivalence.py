@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from scheduler.queue.indexed_heap import IndexedHeap, SortKey
 from scheduler.queue.queueing_hints import POD_SPECIFIC, RETRIED
-from solver import RULE_READS
+from solver import INTER_POD_READS, NODE_READS
 from solver.domain import Claim, ClaimId, Pod, PodClaim, PodId, ReasonCode
 
 INITIAL_QUOTA: Final = 64
@@ -51,35 +51,28 @@ NODE_FIELDS: Final = (
     "requests",
     "containers",
     "level_slack",
-    *RULE_READS,
+    *NODE_READS,
 )
 """What a pod asks of a node, claims apart; and which other pods it may evict there."""
-
-
-class InterPodTerms(NamedTuple):
-    """
-    Required terms of a pod about other pods, with the namespace and the labels by which it may match them itself.
-
-    Terms of other pods that exclude this one by its labels are no part of it: such a pod fails for a reason in
-    `queueing_hints.POD_SPECIFIC`, and then it does not answer for its group.
-    """
-
-    namespace: str
-    labels: Hashable
-    affinity: Hashable
-    anti_affinity: Hashable
-    spread: Hashable
 
 
 node_terms: Final[Callable[[Pod], tuple[Hashable, ...]]] = attrgetter(*NODE_FIELDS)
 """Returns what a pod asks of a node."""
 
 
-def interpod_terms(pod: Pod) -> InterPodTerms | None:
-    """Return what a pod requires of other pods, None where it requires nothing of them."""
-    if not (pod.affinity or pod.anti_affinity or pod.spread):
-        return None
-    return InterPodTerms(pod.id.namespace, pod.labels, pod.affinity, pod.anti_affinity, pod.spread)
+_terms_about_pods: Final[Callable[[Pod], tuple[Hashable, ...]]] = attrgetter(*INTER_POD_READS)
+
+
+def interpod_terms(pod: Pod) -> tuple[Hashable, ...] | None:
+    """
+    Return what a pod requires of other pods, None where it requires nothing of them.
+
+    With its terms count the namespace and the labels by which they may select the pod itself.
+    Terms of other pods that exclude this one by its labels are no part of it: such a pod fails for a reason in
+    `queueing_hints.POD_SPECIFIC`, and then it does not answer for its group.
+    """
+    terms = _terms_about_pods(pod)
+    return (pod.id.namespace, pod.labels, *terms) if any(terms) else None
 
 
 class InternedTerms:

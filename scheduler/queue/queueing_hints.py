@@ -11,7 +11,7 @@ Rules that have a folder bring their own lines (`solver.rules`).
 from collections.abc import Mapping
 from typing import Final
 
-from solver import RULE_HINTS, VOLUME_REASONS
+from solver import OWN_REASONS, RULE_HINTS
 from solver.domain import ALLOCATED_ELSEWHERE, ClusterEvent, Pod, ReasonCode
 
 Hints = Mapping[ReasonCode, frozenset[ClusterEvent]]
@@ -65,17 +65,6 @@ _NODE_GREW: Final = frozenset(
     }
 )
 """What gives a node more resources, or serves an extended resource by devices."""
-
-_NEIGHBOUR_LEFT: Final = frozenset(
-    {
-        ClusterEvent.NODE_ADDED,
-        ClusterEvent.NODE_LABELS_CHANGED,
-        ClusterEvent.NODE_DELETED,
-        ClusterEvent.ASSIGNED_POD_REMOVED,
-        ClusterEvent.ASSIGNED_POD_LABELS_CHANGED,
-    }
-)
-"""Which pods run where; without any, required affinity lets the first pod of a kind go anywhere."""
 
 _ROOM: Final = _DEVICES_FREE | frozenset(
     {
@@ -160,17 +149,6 @@ _OWN_HINTS: Final[Hints] = {
         ClusterEvent.DEVICE_AMOUNTS_CHANGED,
     },
     ReasonCode.RESERVATION_PENDING: frozenset({ClusterEvent.NODE_DELETED}),
-    ReasonCode.POD_AFFINITY: _NEIGHBOUR_LEFT | {ClusterEvent.ASSIGNED_POD_ADDED, ClusterEvent.NAMESPACE_CHANGED},
-    ReasonCode.POD_ANTI_AFFINITY: _NEIGHBOUR_LEFT | {ClusterEvent.NAMESPACE_CHANGED, ClusterEvent.NOMINATION_ENDED},
-    ReasonCode.TOPOLOGY_SPREAD: _NEIGHBOUR_LEFT
-    | {
-        ClusterEvent.ASSIGNED_POD_ADDED,
-        ClusterEvent.ASSIGNED_POD_TERMINATING,
-        # With one more domain there may be minDomains of them.
-        ClusterEvent.NODE_TAINT_REMOVED,
-        ClusterEvent.NODE_TAINT_ADDED,
-    },
-    ReasonCode.TOPOLOGY_LABEL: frozenset({ClusterEvent.NODE_ADDED, ClusterEvent.NODE_LABELS_CHANGED}),
     ReasonCode.NO_VICTIMS: frozenset(
         {
             ClusterEvent.NOMINATION_ENDED,
@@ -237,7 +215,7 @@ RETRIED: Final = frozenset(
 """Reasons that need no event: another attempt after the backoff may do better."""
 
 POD_SPECIFIC: Final = (
-    VOLUME_REASONS
+    OWN_REASONS
     | ALLOCATED_ELSEWHERE
     | QUEUEING_HINTS[ClusterEvent.GANG_CHANGED]
     | {
@@ -249,10 +227,6 @@ POD_SPECIFIC: Final = (
         ReasonCode.CLAIM_FULL,
         ReasonCode.CLAIM_TAINTED,
         ReasonCode.CLAIM_TOO_LARGE,
-        ReasonCode.POD_AFFINITY,
-        ReasonCode.POD_ANTI_AFFINITY,
-        ReasonCode.TOPOLOGY_SPREAD,
-        ReasonCode.TOPOLOGY_LABEL,
     }
 )
 """Reasons in a pod's own labels, claims, volumes or gang: a pod that asks for the same may still fit."""

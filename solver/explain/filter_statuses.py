@@ -15,8 +15,8 @@ import numpy as np
 
 from solver.arrays import Mask
 from solver.domain import Reason, ReasonCode
-from solver.problem.inter_pod import exclusions
 from solver.problem.problem import PodClass
+from solver.rules.affinity import nodes as affinity
 from solver.rules.node_fit import values as node_fit
 from solver.rules.verdicts import ExcludedNodes, tallied
 from solver.rules.volumes import values as volumes
@@ -67,7 +67,7 @@ _PLUGINS: Final = {
 }
 """The plugin of each code; every other code of a node is about its devices."""
 _SEVERAL: Final = frozenset({FilterPlugin.NODE_RESOURCES_FIT, FilterPlugin.VOLUME_BINDING})
-_INTER_POD_ORDER: Final = (exclusions.AFFINITY.message, exclusions.ANTI_AFFINITY.message, exclusions.EXISTING.message)
+_INTER_POD_ORDER: Final = (affinity.AFFINITY.message, affinity.ANTI_AFFINITY.message, affinity.EXISTING.message)
 _AFTER_ALLOCATION: Final = {
     ReasonCode.CLAIM_ELSEWHERE: 1,
     ReasonCode.CLAIM_OUT_OF_REACH: 1,

@@ -11,9 +11,9 @@ from solver.explain.unplaced_reasons import Explanation
 from solver.greedy import Greedy, Order, units
 from solver.greedy.device_fit import FitCache
 from solver.greedy.units import GangFit, PlacementUnit
-from solver.problem.gang_rules import GangRule, TopologyLevel
 from solver.problem.problem import Problem
-from solver.rules.limits import NO_DOMAIN
+from solver.rules.forms.domains import NO_DOMAIN
+from solver.rules.forms.gang_rules import GangRule, TopologyLevel
 
 _MOST_GANGS: Final = 2
 """Gangs of one decision that are looked into: each costs some greedy runs."""

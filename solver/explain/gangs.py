@@ -11,8 +11,8 @@ from solver.explain.unplaced_reasons import Explanation
 from solver.greedy import Greedy, Order, units
 from solver.greedy.device_fit import FitCache
 from solver.greedy.units import GangFit, PlacementUnit
-from solver.problem.gang_rules import GangRule
 from solver.problem.problem import PodClass, Problem
+from solver.rules.forms.gang_rules import GangRule
 from solver.solution import Solution
 
 _SHOWN: Final = 3

@@ -26,9 +26,9 @@ from solver.domain import (
     wording,
 )
 from solver.domain.quantity import amount_of
-from solver.problem.inter_pod.pod_keys import Labels, PodSelectorIndex, term_selector
 from solver.problem.node_arrays import PODS, allocatable
 from solver.problem.problem import PodClass, Problem
+from solver.rules.inter_pod.pod_keys import Labels, PodSelectorIndex, term_selector
 from solver.rules.node_fit import values as node_fit
 
 _MOST_COMPARED: Final = 32

@@ -14,11 +14,10 @@ import numpy.typing as npt
 
 from solver.arrays import Mask
 from solver.domain import Reason
-from solver.problem.inter_pod import exclusions
-from solver.problem.inter_pod.affinity_rules import AffinityRule, AntiAffinityRule, SpreadRule
-from solver.problem.inter_pod.rules import InterPodRules
 from solver.problem.problem import PodClass, Problem
-from solver.rules.limits import NO_DOMAIN, Domains, Limit
+from solver.rules.forms.domains import NO_DOMAIN, Domains
+from solver.rules.forms.inter_pod import AffinityRule, AntiAffinityRule, InterPodRules, SpreadRule
+from solver.rules.forms.limits import Limit
 from solver.solution import Solution
 
 
@@ -49,9 +48,9 @@ class AntiAffinityTracker:
     def objections(self, pod_class: PodClass) -> Iterator[tuple[Mask, Reason]]:
         """Return the nodes that are left, with what the others lack."""
         if pod_class.index in self.rule.holders:
-            yield ~self.rule.topology.nodes_in(self.wanted), self.rule.reason or exclusions.ANTI_AFFINITY
+            yield ~self.rule.topology.nodes_in(self.wanted), self.rule.holder_reason
         if pod_class.index in self.rule.wanted:
-            yield ~self.rule.topology.nodes_in(self.holding), self.rule.reason or exclusions.EXISTING
+            yield ~self.rule.topology.nodes_in(self.holding), self.rule.wanted_reason
 
     def take(self, pod_class: PodClass, node: int) -> None:
         """Count the pod in the node's domain."""
@@ -89,7 +88,7 @@ class AffinityTracker:
         """Return the nodes that are left, with what the others lack."""
         mask = self.mask(pod_class)
         if mask is not None:
-            yield mask, exclusions.AFFINITY
+            yield mask, self.rule.reason
 
     def take(self, pod_class: PodClass, node: int) -> None:
         """Note the domains of a pod that the terms are about."""
@@ -135,7 +134,7 @@ class SpreadTracker:
         """Return the nodes that are left, with what the others lack."""
         mask = self.mask(pod_class)
         if mask is not None:
-            yield mask, exclusions.SPREAD
+            yield mask, self.rule.reason
 
     def take(self, pod_class: PodClass, node: int) -> None:
         """Count a pod."""

@@ -17,9 +17,9 @@ from solver.arrays import Amounts, Mask
 from solver.greedy.placement_state import Tracker
 from solver.problem.costs.cost_model import CostTracker
 from solver.problem.devices.layout import State
-from solver.problem.gang_rules import DomainTuple, GangRule, TopologyLevel
 from solver.problem.node_arrays import pods_that_fit
 from solver.problem.problem import PodClass, Problem
+from solver.rules.forms.gang_rules import DomainTuple, GangRule, TopologyLevel
 from solver.solution import SharedChoice
 
 Family = tuple[PodClass, ...]

@@ -4,8 +4,8 @@ from collections import defaultdict
 
 from solver.model.form import Expression
 from solver.model.variables import Variables
-from solver.problem.gang_rules import GangRule, TopologyLevel
-from solver.rules.limits import NO_DOMAIN, Domains
+from solver.rules.forms.domains import NO_DOMAIN, Domains
+from solver.rules.forms.gang_rules import GangRule, TopologyLevel
 
 Placed = dict[int, list[tuple[int, int]]]
 """The variables that count the pods of each class of a gang, each with its cell."""

@@ -8,13 +8,16 @@ without these rules.
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from solver.model.form import Expression
 from solver.model.variables import Variables
-from solver.problem.inter_pod import affinity_rules
-from solver.problem.inter_pod.affinity_rules import AffinityRule, AntiAffinityRule, SpreadRule
-from solver.problem.inter_pod.inter_pod_context import Topology
-from solver.rules.limits import NO_DOMAIN
+from solver.rules.forms.domains import NO_DOMAIN, Topology
+from solver.rules.forms.inter_pod import AffinityRule, AntiAffinityRule, SpreadRule
+
+_ANTI_AFFINITY: Final = "pod anti-affinity"
+_AFFINITY: Final = "pod affinity"
+_SPREAD: Final = "topology spread"
 
 
 @dataclass(slots=True, eq=False)
@@ -81,8 +84,8 @@ def _add_anti_affinity(places: _Places, rule: AntiAffinityRule) -> None:
         total = Expression(dict.fromkeys(both.get(domain, ()), 1))
         for each in (holding, wanted):
             if each.get(domain):
-                total.add(places.presence(each[domain], affinity_rules.ANTI_AFFINITY))
-        places.variables.form.require(total, affinity_rules.ANTI_AFFINITY, high=1)
+                total.add(places.presence(each[domain], _ANTI_AFFINITY))
+        places.variables.form.require(total, _ANTI_AFFINITY, high=1)
 
 
 def _add_affinity(places: _Places, rule: AffinityRule) -> None:
@@ -96,11 +99,11 @@ def _add_affinity(places: _Places, rule: AffinityRule) -> None:
         for domain, members in places.by_domain(rule.members, topology).items():
             if supported[domain]:
                 continue
-            total = Expression({places.presence(members, affinity_rules.AFFINITY): 1})
+            total = Expression({places.presence(members, _AFFINITY): 1})
             first = (variable for node, variable in seeds.items() if topology.domain_of[node] == domain)
             for variable in (*supporters.get(domain, ()), *first):
                 total.add(variable, -1)
-            form.require(total, affinity_rules.AFFINITY, high=0)
+            form.require(total, _AFFINITY, high=0)
 
 
 def _seeds(places: _Places, rule: AffinityRule) -> dict[int, int]:
@@ -109,11 +112,11 @@ def _seeds(places: _Places, rule: AffinityRule) -> dict[int, int]:
     for node, variable in places.at(rule.seeds):
         at_node[node].append(variable)
     seeds = {node: form.variable(0, 1) for node in at_node}
-    form.require(Expression(dict.fromkeys(seeds.values(), 1)), affinity_rules.AFFINITY, high=1)
+    form.require(Expression(dict.fromkeys(seeds.values(), 1)), _AFFINITY, high=1)
     for node, seed in seeds.items():
         total = Expression(dict.fromkeys(at_node[node], -1))
         total.add(seed)
-        form.require(total, affinity_rules.AFFINITY, high=0)
+        form.require(total, _AFFINITY, high=0)
     members, supporters = places.at(rule.members), places.at(rule.supporters)
 
     def complete(values: list[int]) -> None:
@@ -153,8 +156,8 @@ def _add_spread(places: _Places, rule: SpreadRule) -> None:
         total = Expression(dict.fromkeys(arriving, 1), offset=existing)
         if least is not None:
             total.add(least, -1)
-        total.add(places.presence(binding, affinity_rules.SPREAD), slack)
-        form.require(total, affinity_rules.SPREAD, high=rule.max_skew + slack)
+        total.add(places.presence(binding, _SPREAD), slack)
+        form.require(total, _SPREAD, high=rule.max_skew + slack)
 
 
 def _least(places: _Places, rule: SpreadRule, counted: dict[int, list[int]]) -> int | None:
@@ -176,7 +179,7 @@ def _least(places: _Places, rule: SpreadRule, counted: dict[int, list[int]]) -> 
             total = Expression({least: 1})
             for variable in counted.get(domain, ()):
                 total.add(variable, -1)
-            form.require(total, affinity_rules.SPREAD, high=int(rule.existing[domain]))
+            form.require(total, _SPREAD, high=int(rule.existing[domain]))
     existing = rule.existing.tolist()
 
     def complete(values: list[int]) -> None:

@@ -20,7 +20,7 @@ from solver.model.gangs import domains_used
 from solver.model.variables import Variables
 from solver.problem.devices.layout import whole
 from solver.problem.problem import DOMAIN_ALLOCATION, GANG_TOPOLOGY, Problem
-from solver.rules.limits import NO_DOMAIN
+from solver.rules.forms.domains import NO_DOMAIN
 from solver.solution import Solution, node_uses
 
 Values = tuple[int, ...]

@@ -16,7 +16,8 @@ from solver.model.form import Expression
 from solver.model.variables import PartAt, Variables
 from solver.problem.node_arrays import PODS, exact_sum
 from solver.problem.requests.component import Option
-from solver.rules.limits import NO_DOMAIN, Limit
+from solver.rules.forms.domains import NO_DOMAIN
+from solver.rules.forms.limits import Limit
 
 
 def serve_every_copy(variables: Variables) -> None:

@@ -15,7 +15,7 @@ from solver.model.cells import Cell
 from solver.model.form import Expression
 from solver.model.variables import Variables
 from solver.problem.costs.cost_model import AffinityCost, CostModel, SpreadCost
-from solver.rules.limits import NO_DOMAIN, Domains
+from solver.rules.forms.domains import NO_DOMAIN, Domains
 
 Counted = Sequence[tuple[Cell, int]]
 """Variables that count pods, with the cell of each."""

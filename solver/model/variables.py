@@ -17,7 +17,7 @@ from solver.problem.devices.layout import DeviceType, State, Takes, whole
 from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.problem import Part, Problem
 from solver.problem.requests.component import Line, Option
-from solver.rules.limits import NO_DOMAIN, Domains
+from solver.rules.forms.domains import NO_DOMAIN, Domains
 
 
 @dataclass(slots=True, eq=False)

@@ -19,8 +19,8 @@ from solver.domain import Batch, Claim, ClaimId, GangId, Pod, PodId, PoolId, Sna
 from solver.feasibility.selector_index import matched_labels
 from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.ledger import DeviceLedger, allocations
-from solver.problem.inter_pod.inter_pod_context import RunningPods
 from solver.problem.node_arrays import PODS, Room
+from solver.rules.inter_pod.running_pods import RunningPods
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")

@@ -9,8 +9,8 @@ Start with `prepare`, which builds it in named steps, and `problem`, which is th
 - `nominations`: nominated pods that count, and pods that wait for them;
 - `node_arrays`: what nodes have left;
 - `pod_classes`: the equivalence classes of pods;
-- rules between pods: `gangs` (with `gang_rules`, `gang_domains`), `inter_pod`, `reservations`; rules about nodes
-  have folders in `solver.rules`;
+- `gangs` (with `gang_domains`), `reservations`; `inter_pod` asks the rules between pods, which have folders in
+  `solver.rules` as those about nodes;
 - `costs`: preferences and scores.
 
 `solver_cache` keeps results between solves, bounded by `solver.bounded_cache`. Pure data for greedy, model and

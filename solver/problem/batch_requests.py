@@ -36,7 +36,7 @@ from solver.problem.costs import preferences
 from solver.problem.devices.device_types import ComparedAttribute
 from solver.problem.devices.inventory import Inventory
 from solver.problem.gang_domains import DomainSplits
-from solver.problem.inter_pod.rules import InterPodRuleBuilder
+from solver.problem.inter_pod import InterPodRuleBuilder
 from solver.problem.problem import Part, PodClass, Problem, Source
 from solver.problem.requests import component, demand, node_allocatable
 from solver.problem.requests.component import ClaimComponent, Component
@@ -44,7 +44,8 @@ from solver.problem.requests.demand import DemandKey
 from solver.problem.requests.extended_resources import ExtendedResourceModes
 from solver.problem.requests.spared_devices import DeviceNeed
 from solver.problem.solver_cache import SolverCache
-from solver.rules.limits import Limit, one_domain
+from solver.rules.forms.domains import one_domain
+from solver.rules.forms.limits import Limit
 from solver.rules.taints.values import first_untolerated_taint
 from solver.rules.volumes.nodes import VolumeIndex
 
@@ -153,7 +154,7 @@ class BatchRequests:
 
     def index(self, snapshot: Snapshot, batch: Batch, cache: SolverCache, inventory: Inventory) -> None:
         """Index volumes and claims of the batch, and reject pods that no node can help."""
-        self.volume_index = VolumeIndex.of(snapshot, batch, inventory)
+        self.volume_index = VolumeIndex.of(snapshot, batch, inventory.reaches.index)
         self.splits = DomainSplits(inventory, partial(cache.answers, inventory), self.demands)
         self.node_takes = node_allocatable.NodeAllocatable.of(inventory, self.claims)
         self.reject(snapshot, batch, inventory)

@@ -17,10 +17,10 @@ from solver.domain import Batch, Claim, ClaimId, Gang, GangId, GangLevel, Pod, R
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem.devices.inventory import Inventory
 from solver.problem.gang_domains import DeviceDomains, value_of
-from solver.problem.gang_rules import GangRule, TopologyLevel
 from solver.problem.requests.component import Component
 from solver.problem.requests.demand import Answers, DemandKey
-from solver.rules.limits import NO_DOMAIN, Domains
+from solver.rules.forms.domains import NO_DOMAIN, Domains
+from solver.rules.forms.gang_rules import GangRule, TopologyLevel
 from solver.rules.verdicts import ExcludedNodes, NodeVerdicts
 
 

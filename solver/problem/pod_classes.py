@@ -17,10 +17,10 @@ from solver.feasibility import extended_resources
 from solver.problem.batch_requests import BatchRequests
 from solver.problem.costs.preferences import CostKey
 from solver.problem.devices.inventory import Inventory
-from solver.problem.inter_pod.pod_keys import InterPodKey
 from solver.problem.problem import Part, PodClass, Requests, Source
 from solver.problem.requests.extended_resources import ExtendedResourceMode
 from solver.problem.solver_cache import SolverCache
+from solver.rules.inter_pod.pod_keys import InterPodKey
 from solver.rules.node_fit import values as node_fit
 from solver.rules.verdicts import NodeVerdicts
 from solver.rules.volumes.topology import VolumeKey

@@ -18,14 +18,16 @@ from solver.problem.batch_requests import BatchRequests
 from solver.problem.batch_selectors import ClaimContext
 from solver.problem.costs import preferences
 from solver.problem.devices.inventory import Inventory
-from solver.problem.inter_pod.rules import InterPodRuleBuilder, InterPodRules
+from solver.problem.inter_pod import InterPodRuleBuilder
 from solver.problem.problem import Available, DeviceRequests, OptionCache, Problem, SharedClaim
 from solver.problem.requests import enumeration, widened_requests
 from solver.problem.requests.extended_resources import ExtendedResourceModes
 from solver.problem.requests.spared_devices import SpareDevices
 from solver.problem.solver_cache import SolverCache
+from solver.rules.forms.inter_pod import InterPodRules
 from solver.rules.verdicts import NodeVerdicts
 from solver.rules.volumes import batch as volume_limits
+from solver.rules.volumes import shared_claims
 from solver.rules.volumes.batch import VolumeDemand
 
 _WALL_SHARE: Final = 0.7
@@ -239,7 +241,7 @@ def _with_gang_rules(problem: Problem) -> Problem:
 def _with_shared_volumes(problem: Problem) -> Problem:
     """Keep pods together that share a volume which is still to be chosen."""
     sharers = [
-        volume_limits.VolumeSharer(
+        shared_claims.VolumeSharer(
             each.index, each.family, each.size, problem.pod(each.members[0]).gang, each.volumes.shared
         )
         for each in problem.classes
@@ -247,8 +249,8 @@ def _with_shared_volumes(problem: Problem) -> Problem:
     ]
     if problem.volume_index is None or not sharers:
         return problem
-    tied = volume_limits.with_shared_claims(problem.rules.gangs, sharers, problem.volume_index)
+    tied = shared_claims.with_shared_claims(problem.rules.gangs, sharers, problem.volume_index)
     inter_pod = problem.rules.inter_pod
-    if pairs := volume_limits.exclusive_users(tied, sharers, problem.node_count):
+    if pairs := shared_claims.exclusive_users(tied, sharers, problem.node_count):
         inter_pod = InterPodRules.of((*inter_pod.anti_affinity, *pairs), inter_pod.affinity, inter_pod.spread)
     return replace(problem, rules=replace(problem.rules, gangs=tied, inter_pod=inter_pod))

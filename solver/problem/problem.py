@@ -25,14 +25,14 @@ from solver.problem.devices.layout import GLOBAL, DeviceLayout, NodeGroup, State
 from solver.problem.devices.ledger import DeviceLedger
 from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.devices.states import DeviceStates
-from solver.problem.gang_rules import GangRule
-from solver.problem.inter_pod.rules import InterPodRules
 from solver.problem.node_arrays import Room, numbered
 from solver.problem.requests.component import Component, Option
 from solver.problem.requests.demand import Answers, DemandKey
 from solver.problem.requests.options import PayUnits, options, unpaid
 from solver.problem.requests.remaining_options import are_complete, remaining_options
-from solver.rules.limits import Limit
+from solver.rules.forms.gang_rules import GangRule
+from solver.rules.forms.inter_pod import InterPodRules
+from solver.rules.forms.limits import Limit
 from solver.rules.verdicts import NodeVerdicts
 from solver.rules.volumes.nodes import VolumeIndex
 from solver.rules.volumes.topology import VolumeKey

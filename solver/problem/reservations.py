@@ -14,7 +14,8 @@ import numpy as np
 from solver.domain import NodeReservation, ReasonCode, node_reason
 from solver.problem.node_arrays import PODS
 from solver.problem.problem import PodClass, Problem
-from solver.rules.limits import NO_DOMAIN, Limit
+from solver.rules.forms.domains import NO_DOMAIN
+from solver.rules.forms.limits import Limit
 from solver.rules.verdicts import ExcludedNodes, NodeVerdicts
 
 HELD: Final = node_reason(ReasonCode.NODE_RESERVED, "node(s) were held for a pod that has waited longer")

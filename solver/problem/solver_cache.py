@@ -34,12 +34,13 @@ from solver.problem.devices.layout import DeviceLayout
 from solver.problem.devices.ledger import ClaimTracker
 from solver.problem.devices.slice_cache import SelectorResults, Selectors, SliceCache
 from solver.problem.devices.states import DeviceStates, StateCounter
-from solver.problem.inter_pod.inter_pod_context import InterPodCache, RunningPods, Topologies
 from solver.problem.requests import demand, evaluation
 from solver.problem.requests.component import Ways
 from solver.problem.requests.demand import Answers, DemandKey
 from solver.problem.requests.evaluation import Requester, Unfinished
 from solver.problem.requests.spared_devices import SpareDevices
+from solver.rules.inter_pod.inter_pod_context import InterPodCache, Topologies
+from solver.rules.inter_pod.running_pods import RunningPods
 from solver.rules.node_fit import values as node_fit
 from solver.rules.node_fit.nodes import NodeMatcher
 from solver.rules.verdicts import NodeVerdicts
@@ -175,8 +176,6 @@ class SolverCache:
         for index in found.replaced:
             for column in self._columns.values():
                 column.pop(index, None)
-        if self._inter_pod_cache is not None:
-            self._inter_pod_cache.inventory = found.inventory
         self._follow_claims(self._inventory, found)
         self._inventory, self._basis = found.inventory, basis
         self._slice_cache.keep(basis[1])
@@ -372,9 +371,8 @@ class SolverCache:
         found = self._inter_pod_cache
         if found is None:
             running = RunningPods.of(pods, inventory.node_index)
-            found = self._inter_pod_cache = InterPodCache(
-                inventory, self.node_matcher(inventory), Topologies(inventory.labels), running
-            )
+            found = InterPodCache(self.node_matcher(inventory), Topologies(inventory.labels), running)
+            self._inter_pod_cache = found
         else:
             found.running = found.running.changed(pods)
         return found

@@ -4,17 +4,21 @@ from collections.abc import Mapping
 from typing import Final
 
 from solver.domain import ClusterEvent, ReasonCode
+from solver.rules.affinity import queueing as affinity
 from solver.rules.node_fit import queueing as node_fit
 from solver.rules.ports import queueing as ports
+from solver.rules.spread import queueing as spread
 from solver.rules.taints import queueing as taints
 from solver.rules.volumes import queueing as volumes
 
-RULES: Final = (node_fit.HINTS, taints.HINTS, ports.HINTS, volumes.HINTS)
+RULES: Final = (node_fit.HINTS, taints.HINTS, ports.HINTS, spread.HINTS, affinity.HINTS, volumes.HINTS)
 """The reasons of each rule; no two rules have one in common."""
 RULE_HINTS: Final[Mapping[ReasonCode, frozenset[ClusterEvent]]] = {
     reason: frozenset(events) for rule in RULES for reason, events in rule.items()
 }
-RULE_READS: Final = (*node_fit.READS, *taints.READS, *ports.READS)
-"""The fields of `Pod` that rules read, apart from those that make a pod equal to no other (gang, volumes)."""
-VOLUME_REASONS: Final = frozenset(volumes.HINTS)
-"""Reasons in the volumes of a pod itself: one that asks for the same may still fit."""
+NODE_READS: Final = (*node_fit.READS, *taints.READS, *ports.READS)
+"""The fields of `Pod` that rules about nodes read, apart from volumes: these make a pod equal to no other."""
+INTER_POD_READS: Final = (*affinity.READS, *spread.READS)
+"""The fields of `Pod` with terms about other pods, which may select the pod itself by its namespace and labels."""
+OWN_REASONS: Final = frozenset({*volumes.HINTS, *affinity.HINTS, *spread.HINTS})
+"""Reasons in the volumes or labels of a pod itself: one that asks for the same may still fit."""

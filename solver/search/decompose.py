@@ -22,8 +22,8 @@ from solver.model import build, objective
 from solver.model.objective import evaluate, level_names
 from solver.problem.devices import fragmentation
 from solver.problem.devices.layout import GLOBAL, NodeGroup, type_at
-from solver.problem.inter_pod.rules import InterPodRules
 from solver.problem.problem import PodClass, Problem
+from solver.rules.forms.inter_pod import InterPodRules
 from solver.search import bound
 from solver.search.bound import Bounds, only_packing_open
 from solver.solution import Solution

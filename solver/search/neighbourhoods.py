@@ -23,8 +23,8 @@ from solver.engines.cpsat import Effort
 from solver.model import build, objective
 from solver.model.objective import Values, evaluate
 from solver.problem.devices.layout import State
-from solver.problem.gang_rules import DomainTuple, GangRule
 from solver.problem.problem import Problem
+from solver.rules.forms.gang_rules import DomainTuple, GangRule
 from solver.search import bound, restricted_problem
 from solver.search.bound import BoundedSolution, Bounds
 from solver.solution import Choice, Solution

@@ -16,8 +16,8 @@ from solver.model import assignment, build, cells
 from solver.model.form import Expression, LevelExpression, OutOfTimeError
 from solver.problem.devices.layout import type_at
 from solver.problem.devices.node_ledger import NodeLedger
-from solver.problem.gang_rules import GangRule
 from solver.problem.problem import PodRules, Problem
+from solver.rules.forms.gang_rules import GangRule
 from solver.search.bound import ContradictionError
 from solver.solution import Choice, Solution, taken_devices
 

@@ -26,12 +26,12 @@ from solver.domain import (
     WeightedPodAffinityTerm,
 )
 from solver.fleet.request_counts import DeviceSupplies
-from solver.problem.inter_pod.inter_pod_context import RunningPods
-from solver.problem.inter_pod.pod_keys import PodSelector, PodSelectorIndex
 from solver.problem.node_arrays import PODS
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import SolverCache
+from solver.rules.inter_pod.pod_keys import PodSelector, PodSelectorIndex
+from solver.rules.inter_pod.running_pods import RunningPods
 from tests.support import builders as b
 from tests.support.strategies import DRIVERS, Feature, Situation, situations
 

@@ -3,7 +3,8 @@
 import pytest
 
 from solver.greedy.placement_state import LimitTracker
-from solver.rules.limits import Limit, per_node
+from solver.rules.forms.domains import per_node
+from solver.rules.forms.limits import Limit
 from tests.support import builders as b
 from tests.support import solver_problems as s
 from tests.support.calls import counted

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from solver import solve, solve_greedily
 from solver.domain import Batch, CSINode, Gang, Plan, Pod, Policy, Snapshot
-from solver.rules.volumes import batch as volume_limits
+from solver.rules.volumes import shared_claims
 from solver.rules.volumes.nodes import VolumeIndex
 from solver.verify import check
 from tests.support.builders import batch, gang, member, node, pod, snapshot
@@ -206,9 +206,9 @@ class Looked(dict[str, int]):
 def test_nodes_that_stand_alone_are_named_without_a_search_for_each() -> None:
     stand = with_storage(snapshot(*(node(f"n{i}") for i in range(40))), storage_class(DYNAMIC, DRIVER), MADE)
     both = batch(*pods(2, "data"))
-    store = VolumeIndex.of(stand, both, inventory(stand.nodes))
+    store = VolumeIndex.of(stand, both, inventory(stand.nodes).reaches.index)
     assert store is not None
     known = store.supply.node_index = Looked(store.supply.node_index)
-    (rule,) = volume_limits.with_shared_claims((), (volume_limits.VolumeSharer(0, 0, 2, None, (MADE.id,)),), store)
+    (rule,) = shared_claims.with_shared_claims((), (shared_claims.VolumeSharer(0, 0, 2, None, (MADE.id,)),), store)
     assert sorted(rule.levels[0].names) == sorted(f"one made for node n{i}" for i in range(40))
     assert known.count == len(known)

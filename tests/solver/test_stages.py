@@ -376,7 +376,7 @@ def test_what_matching_one_pod_raises_is_its_own_problem(monkeypatch: pytest.Mon
         "solver.feasibility.claims.objections",
         "solver.rules.node_fit.values.demand_of",
         "solver.problem.pod_classes._ways",
-        "solver.problem.inter_pod.rules._number",
+        "solver.problem.inter_pod._number",
         "solver.problem.batch_requests._joined",
     ],
 )

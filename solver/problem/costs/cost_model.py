@@ -17,9 +17,9 @@ import numpy as np
 from solver.arrays import Amounts
 from solver.domain import Snapshot
 from solver.problem.devices.inventory import Inventory
-from solver.problem.inter_pod.inter_pod_context import InterPodCache
-from solver.problem.inter_pod.pod_keys import PodSelector, PodSelectorIndex
-from solver.rules.limits import NO_DOMAIN, Domains
+from solver.rules.forms.domains import NO_DOMAIN, Domains
+from solver.rules.inter_pod.inter_pod_context import InterPodCache
+from solver.rules.inter_pod.pod_keys import PodSelector, PodSelectorIndex
 
 SHARE: Final = 100
 """What the worst place costs for a weight of one, as kube-scheduler's scores go from 0 to 100."""
@@ -268,6 +268,7 @@ def _most(spread: SoftSpread, pod_count: int) -> int:
 class CostContext:
     """Running pods and node labels of one snapshot; all selectors are numbered before pods are counted."""
 
+    inventory: Inventory
     memory: InterPodCache
     snapshot: Snapshot
     selector_index: PodSelectorIndex = field(init=False)
@@ -275,11 +276,6 @@ class CostContext:
 
     def __post_init__(self) -> None:
         self.selector_index = PodSelectorIndex({each.name: each.labels for each in self.snapshot.namespaces})
-
-    @property
-    def inventory(self) -> Inventory:
-        """Nodes and devices."""
-        return self.memory.inventory
 
     def domain_of(self, topology_key: str) -> Domains:
         """Return the domain of every node, `NO_DOMAIN` where it lacks the label."""

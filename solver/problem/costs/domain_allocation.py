@@ -19,11 +19,11 @@ import numpy as np
 from solver.arrays import Amounts
 from solver.problem.costs.cost_model import SHARE, CostModel
 from solver.problem.devices.fragmentation import all_devices, free_devices
-from solver.problem.gang_rules import GangRule, TopologyLevel
 from solver.problem.node_arrays import allocatable, pods_that_fit
 from solver.problem.problem import PodClass, Problem
 from solver.problem.solver_cache import SolverCache
-from solver.rules.limits import NO_DOMAIN, Domains
+from solver.rules.forms.domains import NO_DOMAIN, Domains
+from solver.rules.forms.gang_rules import GangRule, TopologyLevel
 
 _RESOURCES: Final = ("cpu", "memory")
 _DEVICES: Final = ""

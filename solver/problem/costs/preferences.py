@@ -41,11 +41,11 @@ from solver.problem.costs.cost_model import (
 from solver.problem.costs.images import image_name
 from solver.problem.devices import fragmentation
 from solver.problem.devices.inventory import Inventory
-from solver.problem.inter_pod.inter_pod_context import InterPodCache
-from solver.problem.inter_pod.pod_keys import spread_selector, term_selector
 from solver.problem.problem import SCORES, PodClass, Problem
 from solver.problem.solver_cache import SolverCache
-from solver.rules.limits import NO_DOMAIN
+from solver.rules.forms.domains import NO_DOMAIN
+from solver.rules.inter_pod.inter_pod_context import InterPodCache
+from solver.rules.inter_pod.pod_keys import spread_selector, term_selector
 from solver.rules.taints.values import prefer_no_schedule_taints, untolerated_count
 
 _HARD_AFFINITY = 1
@@ -317,7 +317,8 @@ class CostKeys:
 def with_costs(problem: Problem, cache: SolverCache) -> Problem:
     """Return the problem the costs that its policy asks for, without the levels in which all solutions are alike."""
     policy, weights = problem.policy, problem.policy.weights
-    context = CostContext(cache.inter_pod(problem.inventory, problem.snapshot.pods), problem.snapshot)
+    running = cache.inter_pod(problem.inventory, problem.snapshot.pods)
+    context = CostContext(problem.inventory, running, problem.snapshot)
     pods: Mapping[int, Pod] = {each.index: problem.pod(each.members[0]) for each in problem.classes}
     preferred, scored = NO_COSTS, NO_COSTS
     if _PREFERENCES in policy.levels:

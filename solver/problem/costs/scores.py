@@ -25,7 +25,7 @@ from solver.problem.devices import fragmentation
 from solver.problem.node_arrays import allocatable, pods_that_fit
 from solver.problem.problem import PodClass, Problem
 from solver.problem.solver_cache import SolverCache
-from solver.rules.limits import NO_DOMAIN, per_node
+from solver.rules.forms.domains import NO_DOMAIN, per_node
 
 FINE: Final = 100
 """Costs are in hundredths here, so that a small pod on a large node makes a difference."""

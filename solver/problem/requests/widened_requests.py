@@ -20,7 +20,8 @@ from solver.feasibility import capacity
 from solver.problem.problem import Part, PodClass, Problem, Source
 from solver.problem.requests.node_allocatable import NOT_SHARED, NodeAllocatable, containers_of, places_of
 from solver.problem.skipped_pods import NOT_REACHED
-from solver.rules.limits import Limit, one_domain
+from solver.rules.forms.domains import one_domain
+from solver.rules.forms.limits import Limit
 from solver.rules.verdicts import ExcludedNodes
 
 ByNode = dict[str, Amounts]

@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from solver.domain import ANY_ADDRESS, HostPort
-from solver.rules.limits import Limit, per_node
+from solver.rules.forms.domains import per_node
+from solver.rules.forms.limits import Limit
 from solver.rules.ports.nodes import TAKEN, PortKey
 
 

@@ -21,8 +21,7 @@ from solver.domain import (
     StorageClass,
     VolumeClaimId,
 )
-from solver.problem.devices.inventory import Inventory
-from solver.rules.node_fit.label_index import Bits, mask_of
+from solver.rules.node_fit.label_index import Bits, LabelIndex, mask_of
 from solver.rules.verdicts import ExcludedNodes
 from solver.rules.volumes import values as volumes
 from solver.rules.volumes.attachments import Attachable, Attachments, Disks
@@ -41,7 +40,6 @@ class VolumeIndex:
     claims: Mapping[VolumeClaimId, PersistentVolumeClaim]
     volumes: Mapping[str, PersistentVolume]
     classes: Mapping[str, StorageClass]
-    inventory: Inventory
     reach: ReachableNodes
     supply: VolumeSupplies
     attached: Attachments
@@ -52,12 +50,13 @@ class VolumeIndex:
     _zone_masks: dict[object, Mask] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, snapshot: Snapshot, batch: Batch, inventory: Inventory) -> "VolumeIndex | None":
-        """Index a snapshot; None where no pod of the batch has a volume."""
+    def of(cls, snapshot: Snapshot, batch: Batch, labels: LabelIndex) -> "VolumeIndex | None":
+        """Index a snapshot, and its nodes by their labels; None where no pod of the batch has a volume."""
         if not any(pod.volumes for pod in batch.pods):
             return None
+        node_index = {name: node for node, name in enumerate(labels.names)}
         found = {each.name: each for each in snapshot.volumes}
-        reach = ReachableNodes(inventory.reaches.index)
+        reach = ReachableNodes(labels)
         users = Counter(claim for pod in batch.pods for claim in pod.volume_claims)
         claims = {each.id: each for each in snapshot.volume_claims}
         joint = frozenset(key for key, count in users.items() if count > 1 and not _is_exclusive(claims.get(key)))
@@ -71,8 +70,8 @@ class VolumeIndex:
             classes=classes,
             drivers={each.name: each for each in snapshot.storage_drivers},
             capacities=snapshot.storage_capacities,
-            node_index=dict(inventory.node_index),
-            access=TopologySegments.of(snapshot.node_drivers, inventory.node_index, inventory.labels),
+            node_index=node_index,
+            access=TopologySegments.of(snapshot.node_drivers, node_index, labels.labels),
             joint=joint,
         )
         running = [pod for pod in snapshot.pods if pod.volumes]
@@ -80,18 +79,17 @@ class VolumeIndex:
             claims=claims,
             volumes=found,
             classes=classes,
-            inventory=inventory,
             reach=reach,
             supply=supply,
-            attached=Attachments.of_drivers(snapshot.node_drivers, snapshot.storage_drivers, inventory.node_index),
+            attached=Attachments.of_drivers(snapshot.node_drivers, snapshot.storage_drivers, node_index),
             users=users,
             holders=frozenset(each.claim for pod in running for each in pod.volumes if each.claim and _is_plain(each)),
-            disks=Disks.of(running, inventory.node_index),
+            disks=Disks.of(running, node_index),
             contested=_contested(batch),
         )
         if volume_index.attached.limits:
-            volume_index.attached.count(running, inventory.node_index, volume_index.attachable)
-            volume_index.attached.count_attached(snapshot.attachments, inventory.node_index, found)
+            volume_index.attached.count(running, node_index, volume_index.attachable)
+            volume_index.attached.count_attached(snapshot.attachments, node_index, found)
         return volume_index
 
     def objections(self, pod: Pod) -> tuple[Reason, ...]:

@@ -22,7 +22,7 @@ from solver.domain import (
     VolumeClaimId,
 )
 from solver.domain.disjoint_sets import DisjointSets
-from solver.rules.limits import NO_DOMAIN, Domains
+from solver.rules.forms.domains import NO_DOMAIN, Domains
 from solver.rules.node_fit.label_index import Bits, LabelIndex, bits_of, mask_of, positions_of
 from solver.rules.volumes import values as volumes
 from solver.rules.volumes.topology import ReachableNodes, TopologySegments

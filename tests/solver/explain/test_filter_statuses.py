@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from solver.domain import Pod, Reason, ReasonCode
 from solver.explain.filter_statuses import FilterPlugin, counted_by_filter, plugin_of
-from solver.problem.inter_pod import exclusions
+from solver.rules.affinity import nodes as affinity
 from solver.rules.node_fit import values as node_fit
 from solver.rules.ports import nodes as ports_nodes
+from solver.rules.spread import nodes as spread
 from solver.rules.taints.values import UNSCHEDULABLE, untolerated
 from solver.rules.verdicts import ExcludedNodes
 from solver.rules.volumes import values as volumes
@@ -38,11 +39,11 @@ REASONS = (
     volumes.ELSEWHERE,
     volumes.NONE_TO_BIND,
     volumes.OTHER_ZONE,
-    exclusions.UNLABELLED,
-    exclusions.SPREAD,
-    exclusions.AFFINITY,
-    exclusions.ANTI_AFFINITY,
-    exclusions.EXISTING,
+    spread.UNLABELLED,
+    spread.SKEWED,
+    affinity.AFFINITY,
+    affinity.ANTI_AFFINITY,
+    affinity.EXISTING,
     node_fit.CLAIM_ON_OTHER_NODES,
     node_fit.FEATURES,
 )

@@ -104,8 +104,12 @@ class InterPodKey(NamedTuple):
     selected_by: frozenset[int] = frozenset()
 
 
-def classes_by_selector(interpod_keys: Mapping[int, InterPodKey]) -> dict[int, frozenset[int]]:
-    """Return the classes of pods that each selector selects; selectors that select no class are left out."""
+SelectedClasses = Mapping[int, frozenset[int]]
+"""The classes of pods that a selector selects, by its number; selectors that select no class are left out."""
+
+
+def selected_classes(interpod_keys: Mapping[int, InterPodKey]) -> SelectedClasses:
+    """Return the classes that each selector selects."""
     found: defaultdict[int, set[int]] = defaultdict(set)
     for pod_class, interpod_key in interpod_keys.items():
         for number in interpod_key.selected_by:

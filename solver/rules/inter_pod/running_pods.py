@@ -1,31 +1,18 @@
-"""
-What inter-pod rules are computed from: running pods by label, and topology domains of nodes.
-
-`RunningPods` answers how many pods a selector selects on each node; `Topology` are the domains of one topology key.
-Both are kept from one solve to the next in `InterPodCache`; `InterPodContext` adds the selectors of one batch.
-"""
+"""Running pods by label: how many of them a selector selects on each node, and what they forbid others."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from solver.arrays import Mask
-from solver.bounded_cache import MIB, BoundedCache
-from solver.domain import NodeSelector, Pod, PodAffinityTerm, Toleration
+from solver.domain import Pod, PodAffinityTerm
 from solver.domain.changed_objects import changed_objects
 from solver.feasibility.selector_index import LabelMatcher, MatchedLabels, SelectorIndex
-from solver.problem.devices.inventory import Inventory
-from solver.problem.inter_pod.pod_keys import Labels, PodSelector, PodSelectorIndex, anchor
-from solver.rules.limits import NO_DOMAIN, Domains
-from solver.rules.node_fit.nodes import NodeMatcher
+from solver.rules.forms.domains import Domains
+from solver.rules.inter_pod.pod_keys import Labels, PodSelector, PodSelectorIndex, anchor
 from solver.rules.ports.nodes import UsedHostPorts
-from solver.rules.taints.values import first_untolerated_taint
-
-_MOST_BYTES: Final = 16 * MIB
 
 
 class LabelledPods(NamedTuple):
@@ -166,124 +153,3 @@ def _has_rules(pod: Pod) -> bool:
     return bool(
         pod.anti_affinity or pod.host_ports or pod.affinity or pod.preferred_affinity or pod.preferred_anti_affinity
     )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Topology:
-    """The domains of one key: `domain_of` per node, `NO_DOMAIN` where the node lacks the label; how many there are."""
-
-    domain_of: Domains
-    count: int
-
-    @property
-    def has_key(self) -> Mask:
-        """Nodes that have the label."""
-        mask: Mask = self.domain_of != NO_DOMAIN
-        return mask
-
-    def of_nodes(self, nodes: Mask) -> Mask:
-        """Mark the domains that have at least one of some nodes."""
-        found = np.zeros(self.count, dtype=np.bool_)
-        found[self.domain_of[nodes & self.has_key]] = True
-        return found
-
-    def nodes_in(self, domains: Mask) -> Mask:
-        """Mark the nodes that are in one of some domains."""
-        if not self.count:
-            return np.zeros(len(self.domain_of), dtype=np.bool_)
-        mask: Mask = domains[self.domain_of] & self.has_key
-        return mask
-
-    def summed(self, per_node: Domains) -> Domains:
-        """Sum a number per node over each domain."""
-        has = self.has_key
-        counted = np.bincount(self.domain_of[has], weights=per_node[has], minlength=self.count)
-        return counted.astype(np.int64)
-
-
-@dataclass(slots=True, eq=False)
-class Topologies:
-    """Topologies by topology key, each built at its first use."""
-
-    labels: tuple[Mapping[str, str], ...]
-    found: BoundedCache[str, Topology] = field(default_factory=partial(BoundedCache, _MOST_BYTES))
-    keys: frozenset[str] = field(init=False)
-    """Labels that some node has."""
-
-    def __post_init__(self) -> None:
-        """Collect the labels of nodes: a topology key that no node has is not cached."""
-        self.keys = frozenset[str]().union(*self.labels)
-
-    def of(self, key: str) -> Topology:
-        """Return the topology of a key."""
-        known = self.found.get(key)
-        if known is None:
-            numbers: dict[str, int] = {}
-            domain_of = np.full(len(self.labels), NO_DOMAIN, dtype=np.int64)
-            for node, labels in enumerate(self.labels):
-                value = labels.get(key)
-                if value is not None:
-                    domain_of[node] = numbers.setdefault(value, len(numbers))
-            known = self.found[key] = Topology(domain_of, len(numbers))
-        return known
-
-
-class NodeInclusionPolicy(NamedTuple):
-    """What a spread constraint honours of its pod (nodeAffinityPolicy, nodeTaintsPolicy); None where it ignores it."""
-
-    node_selector: tuple[tuple[str, str], ...] | None = None
-    required_affinity: NodeSelector | None = None
-    tolerations: tuple[Toleration, ...] | None = None
-
-
-@dataclass(slots=True, eq=False)
-class InterPodCache:
-    """What stays valid while nodes do not change, and the running pods of the last snapshot."""
-
-    inventory: Inventory
-    node_matcher: NodeMatcher
-    topologies: Topologies
-    running: RunningPods
-    included_nodes: BoundedCache[NodeInclusionPolicy, Mask] = field(default_factory=partial(BoundedCache, _MOST_BYTES))
-
-
-@dataclass(slots=True, eq=False)
-class InterPodContext:
-    """Nodes, running pods and the selectors of one batch."""
-
-    memory: InterPodCache
-    selector_index: PodSelectorIndex
-    _counts: dict[tuple[PodSelector, ...], PodCounts] = field(default_factory=dict)
-
-    @property
-    def topologies(self) -> Topologies:
-        """Nodes by the value of labels."""
-        return self.memory.topologies
-
-    @property
-    def running(self) -> RunningPods:
-        """Running pods."""
-        return self.memory.running
-
-    def counts(self, *wanted: PodSelector) -> PodCounts:
-        """Count the running pods that every one of some selectors selects, on each node."""
-        found = self._counts.get(wanted)
-        if found is None:
-            found = self._counts[wanted] = self.running.counts(wanted, self.selector_index)
-        return found
-
-    def included_nodes(self, inclusion: NodeInclusionPolicy) -> Mask:
-        """Mark the nodes that a spread constraint counts."""
-        found = self.memory.included_nodes.get(inclusion)
-        if found is None:
-            found = self.memory.included_nodes[inclusion] = _included_nodes(self.memory, inclusion)
-        return found
-
-
-def _included_nodes(memory: InterPodCache, inclusion: NodeInclusionPolicy) -> Mask:
-    mask = memory.node_matcher.suiting(inclusion.node_selector or (), inclusion.required_affinity)
-    if inclusion.tolerations is not None:
-        tainted = ((index, node.taints) for index, node in enumerate(memory.inventory.nodes) if node.taints)
-        refused = [i for i, each in tainted if first_untolerated_taint(each, inclusion.tolerations) is not None]
-        mask[refused] = False
-    return mask

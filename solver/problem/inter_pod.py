@@ -1,50 +1,28 @@
-"""All rules between the pods of a batch, and between them and running pods; the door of the package for `prepare`."""
+"""Rules between pods of a batch, and between them and running pods: host ports, topology spread, pod affinity."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from solver.domain import Batch, Budget, Namespace, Pod, PodAffinityTerm
-from solver.problem.inter_pod import affinity_rules, exclusions
-from solver.problem.inter_pod.affinity_rules import AffinityRule, AntiAffinityRule, SpreadRule
-from solver.problem.inter_pod.inter_pod_context import InterPodCache, InterPodContext
-from solver.problem.inter_pod.pod_keys import (
+from solver.domain import Batch, Budget, Namespace, Pod
+from solver.problem.skipped_pods import quarantining, subject_of
+from solver.rules.affinity import batch as affinity_batch
+from solver.rules.affinity import nodes as affinity_nodes
+from solver.rules.forms.inter_pod import AffinityRule, InterPodRules
+from solver.rules.forms.limits import Limit
+from solver.rules.inter_pod.inter_pod_context import InterPodCache, InterPodContext
+from solver.rules.inter_pod.pod_keys import (
     NO_INTER_POD_RULES,
     InterPodKey,
     PodSelectorIndex,
+    selected_classes,
     spread_selector,
     term_selector,
 )
-from solver.problem.skipped_pods import quarantining, subject_of
-from solver.rules.limits import Limit
 from solver.rules.ports import batch as ports_batch
+from solver.rules.ports import nodes as ports_nodes
+from solver.rules.spread import batch as spread_batch
+from solver.rules.spread import nodes as spread_nodes
 from solver.rules.verdicts import ExcludedNodes, NodeVerdicts
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class InterPodRules:
-    """Rules between pods of a batch that are no limits; `concerned` are the classes that some rule names."""
-
-    anti_affinity: tuple[AntiAffinityRule, ...] = ()
-    affinity: tuple[AffinityRule, ...] = ()
-    spread: tuple[SpreadRule, ...] = ()
-    concerned: frozenset[int] = frozenset()
-
-    @classmethod
-    def of(
-        cls,
-        anti_affinity: tuple[AntiAffinityRule, ...],
-        affinity: tuple[AffinityRule, ...],
-        spread: tuple[SpreadRule, ...],
-    ) -> "InterPodRules":
-        """Collect the classes that the rules name."""
-        concerned: set[int] = set()
-        for pair in anti_affinity:
-            concerned |= pair.holders | pair.wanted
-        for group in affinity:
-            concerned |= group.members | group.supporters
-        for each in spread:
-            concerned |= each.bound | each.wanted
-        return cls(anti_affinity, affinity, spread, frozenset(concerned))
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +43,6 @@ class InterPodRuleBuilder:
     """Builds the rules of a batch: keys of pods, nodes that are excluded, and rules between classes."""
 
     context: InterPodContext
-    held: dict[int, list[PodAffinityTerm]] = field(default_factory=dict)
     _refusals: dict[InterPodKey, tuple[ExcludedNodes, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -73,16 +50,12 @@ class InterPodRuleBuilder:
         cls, batch: Batch, namespaces: tuple[Namespace, ...], memory: InterPodCache, budget: Budget
     ) -> "InterPodRuleBuilder":
         """Number the selectors of all terms and constraints, of running pods and of the batch."""
-        selector_index = PodSelectorIndex({each.name: each.labels for each in namespaces})
-        builder = cls(InterPodContext(memory, selector_index))
-        for term in memory.running.holders:
-            if term.topology_key in memory.topologies.keys:
-                builder.held.setdefault(selector_index.number(term_selector(term)), []).append(term)
+        context = InterPodContext.of(memory, namespaces)
         for pod in batch.pods:
             if pod.affinity or pod.anti_affinity or pod.spread:
                 with quarantining(budget, subject_of(pod)):
-                    _number(selector_index, pod)
-        return builder
+                    _number(context.selector_index, pod)
+        return cls(context)
 
     def key(self, pod: Pod) -> InterPodKey:
         """Return the key of a pod."""
@@ -100,15 +73,21 @@ class InterPodRuleBuilder:
         )
 
     def narrowed(self, interpod_key: InterPodKey, verdicts: NodeVerdicts) -> NodeVerdicts:
-        """Take away the nodes that running pods rule out for pods with a key."""
+        """Take away the nodes that running pods and labels rule out for pods with a key."""
         if interpod_key == NO_INTER_POD_RULES:
             return verdicts
         found = self._refusals.get(interpod_key)
         if found is None:
-            found = self._refusals[interpod_key] = tuple(
-                exclusions.exclusions_of(interpod_key, self.context, self.held)
-            )
+            found = self._refusals[interpod_key] = tuple(self._excluded(interpod_key))
         return verdicts.without(found)
+
+    def _excluded(self, interpod_key: InterPodKey) -> Iterator[ExcludedNodes]:
+        """Return the nodes that are ruled out whatever the batch does, in the order of kube-scheduler's filters."""
+        running = self.context.running
+        if interpod_key.host_ports:
+            yield ports_nodes.excluded(interpod_key.host_ports, running.ports, len(running.node_index))
+        yield from spread_nodes.excluded(interpod_key, self.context)
+        yield from affinity_nodes.excluded(interpod_key, self.context)
 
     def built(
         self, interpod_keys: Mapping[int, InterPodKey], pods: Mapping[int, Pod], sizes: Mapping[int, int]
@@ -116,22 +95,27 @@ class InterPodRuleBuilder:
         """Build the rules between classes; `pods` has one pod of each class, `sizes` how many there are."""
         if all(interpod_key == NO_INTER_POD_RULES for interpod_key in interpod_keys.values()):
             return BuiltInterPodRules()
-        context = self.context
-        pairs, limits = affinity_rules.anti_affinity_rules(interpod_keys, sizes, context, exclusions.ANTI_AFFINITY)
+        context, selected = self.context, selected_classes(interpod_keys)
+        apart = list(affinity_batch.anti_affinity_rules(interpod_keys, selected, sizes, context))
         asked = ((pod_class, interpod_key.host_ports) for pod_class, interpod_key in interpod_keys.items())
+        limits = [each for each in apart if isinstance(each, Limit)]
         limits += ports_batch.limits(asked, sizes, len(context.running.node_index))
-        found = BuiltInterPodRules(tuple(limits))
-        groups = []
-        for group in affinity_rules.affinity_rules_of(interpod_keys, context):
-            if group.is_settled:
-                refused = ExcludedNodes(~group.nodes(group.supported), exclusions.AFFINITY)
-                found.refused += [(pod_class, refused) for pod_class in sorted(group.members)]
-            else:
-                groups.append(group)
-        found.inter_pod = InterPodRules.of(
-            tuple(pairs), tuple(groups), tuple(affinity_rules.spread_rules(interpod_keys, pods, context))
+        groups = list(affinity_batch.affinity_rules(interpod_keys, selected, context))
+        return BuiltInterPodRules(
+            limits=tuple(limits),
+            inter_pod=InterPodRules.of(
+                anti_affinity=tuple(each for each in apart if not isinstance(each, Limit)),
+                affinity=tuple(each for each in groups if not each.is_settled),
+                spread=tuple(spread_batch.spread_rules(interpod_keys, selected, pods, context)),
+            ),
+            refused=[each for group in groups if group.is_settled for each in _refused(group)],
         )
-        return found
+
+
+def _refused(group: AffinityRule) -> Iterator[tuple[int, ExcludedNodes]]:
+    """Return, for each of its classes, the nodes where running pods do not satisfy an affinity."""
+    refused = ExcludedNodes(~group.nodes(group.supported), group.reason)
+    return ((pod_class, refused) for pod_class in sorted(group.members))
 
 
 def _number(selector_index: PodSelectorIndex, pod: Pod) -> None:

@@ -7,17 +7,13 @@ without knowing what it is about.
 """
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from solver.arrays import Mask
 from solver.domain import Reason
-
-Domains = npt.NDArray[np.int64]
-NO_DOMAIN: Final = -1
-"""The domain of a node to which a limit does not apply."""
+from solver.rules.forms.domains import NO_DOMAIN, Domains
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,13 +38,3 @@ class Limit:
             return np.ones(len(self.domain_of), dtype=np.bool_)
         fits: Mask = (self.domain_of == NO_DOMAIN) | (left[self.domain_of] >= self.takes[pod_class])
         return fits
-
-
-def per_node(count: int) -> Domains:
-    """Make every node a domain of its own."""
-    return np.arange(count, dtype=np.int64)
-
-
-def one_domain(count: int) -> Domains:
-    """Put all nodes into one domain."""
-    return np.zeros(count, dtype=np.int64)

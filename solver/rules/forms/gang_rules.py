@@ -11,7 +11,7 @@ import numpy as np
 
 from solver.arrays import Amounts, Mask
 from solver.domain import Gang
-from solver.rules.limits import NO_DOMAIN, Domains
+from solver.rules.forms.domains import NO_DOMAIN, Domains
 
 DomainTuple = tuple[int, ...]
 """A domain per level, in the order of the levels."""

@@ -4,7 +4,9 @@ import pytest
 
 from solver.domain import LabelSelector, PodAffinityTerm
 from solver.feasibility.selector_index import LabelMatcher, matched_labels
-from solver.problem.inter_pod.inter_pod_context import RunningPods, Topologies, Topology
+from solver.rules.forms.domains import Topology
+from solver.rules.inter_pod.inter_pod_context import Topologies
+from solver.rules.inter_pod.running_pods import RunningPods
 from tests.support import builders as b
 from tests.support import solver_problems as s
 from tests.support.calls import counted

@@ -56,11 +56,13 @@ class _Seen(NamedTuple):
     """
     The case (None: the caller may not read what it needs), pods with conditions, PodGroups, and forbidden kinds.
 
+    `warnings` are those of the kubelet, by pod.
     `is_configured` says that the configuration of the running scheduler is known.
     """
 
     asked: Any
     pods: dict[Any, Any]
+    warnings: dict[Any, Any]
     groups: tuple[Any, ...] = ()
     forbidden: tuple[str, ...] = ()
     is_live: bool = True
@@ -78,7 +80,7 @@ def _pod(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
     if pod is None:
         past = f"; `dovetail history {target}` asks the running scheduler what became of it" if seen.is_live else ""
         return refuse(f"explain: {target} does not exist{past}")
-    found = explanation.of_pod(seen.asked, pod, is_live=seen.is_live)
+    found = explanation.of_pod(seen.asked, pod, seen.warnings.get(pod.pod.id, ()), is_live=seen.is_live)
     if options.output in {TABLE, WIDE}:
         explanation_output.show(found, sys.stdout, is_wide=options.output == WIDE)
     else:
@@ -116,7 +118,7 @@ def _from_file(path: Path) -> _Seen | None:
         refuse(str(error))
         return None
     pods = {pod.id: PendingPod(pod, None) for pod in (*asked.snapshot.pods, *asked.batch.pods)}
-    return _Seen(asked, pods, is_live=False)
+    return _Seen(asked, pods, {}, is_live=False)
 
 
 def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
@@ -126,14 +128,14 @@ def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
     name = target.name if target.kind is TargetKind.POD else ""
     running = ConfigurationReader(options, access)
     meanwhile = running.read, live_cluster.load_solver
-    found, pods = live_cluster.fetch_with_conditions(access, target.namespace, name, meanwhile=meanwhile)
+    found, (pods, warnings) = live_cluster.fetch_with_conditions(access, target.namespace, name, meanwhile=meanwhile)
     from scheduler.simulation import case_builder, defragment, explanation, simulator  # noqa: PLC0415 - as above
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
     from solver.domain import PodGroup  # noqa: PLC0415 - and this
 
     missing = explanation.NEEDED & set(found.forbidden)
     if missing:
-        return _Seen(None, pods, forbidden=found.forbidden)
+        return _Seen(None, pods, warnings, forbidden=found.forbidden)
     made = case_builder.CaseBuilder.of(found, documents.ManifestFiles())
     kind = "gang" if target.kind is TargetKind.POD_GROUP else "pod"
     wanted = defragment.scheduler_of(made.pods, kind, f"{target.namespace}/{target.name}")
@@ -143,4 +145,4 @@ def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
     configured.warn_of_other_scheduler(str(target), wanted)
     groups = tuple(change.value for change in found.changes if isinstance(change.value, PodGroup))
     case = simulator.recorded(made.case(name), settings, name)
-    return _Seen(case, pods, groups, found.forbidden, is_configured=configured.is_known)
+    return _Seen(case, pods, warnings, groups, found.forbidden, is_configured=configured.is_known)

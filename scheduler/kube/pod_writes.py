@@ -179,10 +179,11 @@ class PodScheduled(msgspec.Struct, frozen=True):
 
 
 class PendingPod(NamedTuple):
-    """A pod, and its condition PodScheduled, if there is one."""
+    """A pod, its condition PodScheduled, if there is one, and its phase."""
 
     pod: Pod
     condition: PodScheduled | None
+    phase: str = ""
 
     @property
     def waits(self) -> bool:
@@ -210,6 +211,7 @@ class _Condition(msgspec.Struct, frozen=True, rename="camel"):
 
 class _Status(msgspec.Struct, frozen=True):
     conditions: list[_Condition] | None = None
+    phase: str = ""
 
 
 class _Metadata(msgspec.Struct, frozen=True):
@@ -317,7 +319,7 @@ def _pending(raw: bytes | msgspec.Raw) -> PendingPod:
     except DecodeError as error:
         pod = Pod(id=known.key, uid=known.metadata.uid, invalid=str(error))
     assert isinstance(pod, Pod)  # noqa: S101 - the kind says so
-    return PendingPod(pod, known.condition)
+    return PendingPod(pod, known.condition, known.status.phase)
 
 
 def _read_wait(raw: bytes | msgspec.Raw) -> UnschedulablePod | None:

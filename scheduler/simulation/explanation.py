@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple, TextIO
 from msgspec.structs import replace
 from rich.text import Text
 
+from scheduler.kube.pod_warnings import PodWarning
 from scheduler.kube.pod_writes import PendingPod
 from scheduler.simulation import explanation_output, printing, simulator
 from scheduler.simulation.explanation_output import Explained
@@ -21,11 +22,13 @@ MOST_KINDS: Final = 3
 _SHOWN: Final = 8
 
 
-def of_pod(asked: Record | None, seen: PendingPod, *, is_live: bool) -> Explained:
+def of_pod(
+    asked: Record | None, seen: PendingPod, warnings: tuple[PodWarning, ...] = (), *, is_live: bool
+) -> Explained:
     """Explain a pod; without a case (None) only by what the cluster says of it."""
-    pod, condition = seen
+    pod, condition = seen.pod, seen.condition
     if asked is None:
-        return Explained(pod, condition=condition, is_live=is_live)
+        return Explained(pod, condition=condition, is_live=is_live, warnings=warnings)
     allocations = {claim.id: claim.allocation for claim in asked.snapshot.claims}
     claims = tuple((each, allocations.get(each)) for each in pod.claim_ids)
     waiting = next((each for each in asked.batch.pods if each.id == pod.id), None)
@@ -35,7 +38,7 @@ def of_pod(asked: Record | None, seen: PendingPod, *, is_live: bool) -> Explaine
         diagnosis = simulator.explained(asked, waiting)
     elif bound is not None and not bound.is_deleting:
         diagnosis = simulator.explained_placed(asked, bound)
-    return Explained(bound or pod, diagnosis, condition, is_live, claims)
+    return Explained(bound or pod, diagnosis, condition, is_live, claims, warnings)
 
 
 class ExplainedGang(NamedTuple):

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scheduler.kube import encode
+from scheduler.kube.pod_warnings import PodWarning
 from scheduler.kube.pod_writes import PodScheduled
 from scheduler.simulation import printing
 from scheduler.simulation.plan_output import requests_of
@@ -58,7 +59,8 @@ class Explained(NamedTuple):
 
     `diagnosis` is None for one that is not decided: it has scheduling gates, ends, or the caller may not read what a
     decision needs. `condition` is its PodScheduled in the cluster; `is_live` says whether the pod was read there.
-    `claims` are the names and allocations of its claims.
+    `claims` are the names and allocations of its claims, `warnings` what the kubelet says where a bound pod does not
+    start.
     """
 
     pod: Pod
@@ -66,6 +68,7 @@ class Explained(NamedTuple):
     condition: PodScheduled | None = None
     is_live: bool = False
     claims: tuple[tuple[ClaimId, Allocation | None], ...] = ()
+    warnings: tuple[PodWarning, ...] = ()
 
     @property
     def waits(self) -> bool:
@@ -81,6 +84,8 @@ def show(explained: Explained, to: TextIO, *, is_wide: bool = False) -> None:
     console.print(_head(diagnosis) if diagnosis is not None else _undecided(explained.pod))
     for line in _devices(explained):
         console.print(Padding(line, _INDENT, expand=False))
+    for warning in explained.warnings:
+        console.print(Padding(_said_by_kubelet(warning), _INDENT, expand=False))
     hints = _all_hints(explained)
     for hint in hints:
         console.print(printing.arrow(hint))
@@ -130,6 +135,12 @@ def _devices(explained: Explained) -> Iterator[Text]:
         yield Text(f"as its claim demands, {each} for all")
 
 
+def _said_by_kubelet(warning: PodWarning) -> Text:
+    times = f", {warning.count} times" if warning.count > 1 else ""
+    last = f", last {warning.last:%Y-%m-%dT%H:%M:%SZ}" if warning.last is not None else ""
+    return Text(f"the kubelet does not start it: {warning.message} ({warning.reason}{times}{last})", "yellow")
+
+
 def _all_hints(explained: Explained) -> dict[str, None]:
     """Return the hints of the decision, and that of the condition."""
     if explained.pod.node_name or not explained.waits:
@@ -164,6 +175,7 @@ def document(explained: Explained) -> Json:
             for claim, each in explained.claims
         ],
         "agreed": list(found.agreed),
+        "kubeletWarnings": [msgspec.to_builtins(each) for each in explained.warnings],
         "preferred": found.preferred or None,
         "nodes": [_group(each) for each in found.nodes],
         "lostTo": [str(each) for each in found.lost_to],

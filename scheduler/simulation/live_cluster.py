@@ -14,6 +14,7 @@ from scheduler.kube.access import ClusterAccess, wait_for
 from scheduler.kube.client import Client, pages
 from scheduler.kube.decode import json_parts, objects
 from scheduler.kube.errors import ApiError, ConfigurationError, DecodeError, Forbidden
+from scheduler.kube.pod_warnings import PodWarning, read_warnings
 from scheduler.kube.pod_writes import PendingPod, read_pending_pods, read_pod, read_pod_uids
 from scheduler.simulation.manifests.documents import LIVE, Document
 from solver.domain import PodId
@@ -106,30 +107,42 @@ async def _pending_pods(access: ClusterAccess, namespace: str) -> PendingPods:
             return PendingPods(await read_pending_pods(client, namespace), ("pods of other namespaces",))
 
 
+class SeenPods(NamedTuple):
+    """Pods with their conditions, and what the kubelet warns of where a bound one does not start; by their keys."""
+
+    pods: dict[PodId, PendingPod]
+    warnings: dict[PodId, tuple[PodWarning, ...]]
+
+
 def fetch_with_conditions(
     access: ClusterAccess, namespace: str, name: str, *, meanwhile: Meanwhile = ()
-) -> tuple[ClusterObjects, dict[PodId, PendingPod]]:
+) -> tuple[ClusterObjects, SeenPods]:
     """
-    List the objects that matter for scheduling, and read the condition of a pod; `meanwhile` as in `fetch`.
+    List the objects that matter for scheduling, and read a pod; `meanwhile` as in `fetch`.
 
-    Without a name these are the pods of the namespace that have no node; by their keys. Raise `KubeError`.
+    Without a name these are the pods of the namespace that have no node. Raise `KubeError`.
     """
     return wait_for(_fetch_with_conditions(access, namespace, name, meanwhile))
 
 
 async def _fetch_with_conditions(
     access: ClusterAccess, namespace: str, name: str, meanwhile: Meanwhile
-) -> tuple[ClusterObjects, dict[PodId, PendingPod]]:
+) -> tuple[ClusterObjects, SeenPods]:
     async with access.connect() as client:
-        found, pods, _ = await asyncio.gather(
+        found, seen, _ = await asyncio.gather(
             fetch_by(client), _pods_of(client, namespace, name), _each_in_thread(meanwhile)
         )
-        return found, pods
+        return found, seen
 
 
-async def _pods_of(client: Client, namespace: str, name: str) -> dict[PodId, PendingPod]:
-    one = [await read_pod(client, PodId(namespace, name))] if name else await read_pending_pods(client, namespace)
-    return {each.pod.id: each for each in one if each is not None}
+async def _pods_of(client: Client, namespace: str, name: str) -> SeenPods:
+    if not name:
+        return SeenPods({each.pod.id: each for each in await read_pending_pods(client, namespace)}, {})
+    found = await read_pod(client, PodId(namespace, name))
+    if found is None:
+        return SeenPods({}, {})
+    starts = found.pod.node_name and found.phase == "Pending"
+    return SeenPods({found.pod.id: found}, {found.pod.id: await read_warnings(client, found.pod)} if starts else {})
 
 
 def fetch_with_pod_uids(

@@ -63,7 +63,7 @@ def numbered(ordered: Sequence[Pod]) -> list[tuple[Pod, int | None]]:
 
 def waiting_pod(pending: PendingPod, position: int | None) -> WaitingPod:
     """Return what is listed of a pod, with its position."""
-    pod, found = pending
+    pod, found = pending.pod, pending.condition
     reason, message = (found.reason, found.message) if found is not None else (_NEW, "")
     if pod.scheduling_gates:
         reason, why = GATED, f"waits until these gates are removed: {', '.join(pod.scheduling_gates)}"

@@ -11,7 +11,7 @@ import msgspec
 
 from solver.domain.device import OpaqueConfig
 from solver.domain.ids import ClaimId, DeviceId, PodId, RequestName
-from solver.domain.label_selectors import NodeSelector, Toleration
+from solver.domain.label_selectors import NodeSelector, NodeSelectorOperator, Toleration
 from solver.domain.quantity import Quantity
 
 MAX_RESERVED_FOR: Final = 256
@@ -108,6 +108,15 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     config: tuple[OpaqueConfig, ...] = ()
     node_selector: NodeSelector | None = None
     allocation_timestamp: str = ""
+
+    @property
+    def only_node(self) -> str:
+        """The name of the only node that can use it; empty where several can, or all."""
+        terms = self.node_selector.terms if self.node_selector is not None else ()
+        for each in terms[0].match_fields if len(terms) == 1 else ():
+            if each.key == "metadata.name" and each.operator == NodeSelectorOperator.IN and len(each.values) == 1:
+                return each.values[0]
+        return ""
 
     @property
     def skips_node_operations(self) -> bool:

@@ -176,16 +176,36 @@ class _FleetBuilder:
                 if device_id not in published:
                     published.add(device_id)
                     yield self._unusable(device_id, device, each)
-        for device_id in self.holders.keys() - inventory.record_of.keys() - published:
-            pool = f"pool {device_id.driver}/{device_id.pool}"
+        unpublished = self.holders.keys() - inventory.record_of.keys() - published
+        node_of = {
+            result.device: claim.allocation.only_node
+            for claim in (self.snapshot.claims if unpublished else ())
+            if claim.allocation is not None
+            for result in claim.allocation.results
+        }
+        for device_id in unpublished:
+            yield self._unpublished(device_id, node_of.get(device_id, ""))
+
+    def _unpublished(self, device_id: DeviceId, node: str) -> FleetDevice:
+        """Make a device that is only held; its allocations say on which node it is."""
+        pool = f"pool {device_id.driver}/{device_id.pool}"
+        if device_id.pool_id in self.inventory.pools:
             message = f"no ResourceSlice of the newest generation of {pool} publishes it"
-            problem = DeviceProblem(UnusableCause.UNPUBLISHED, message)
-            yield FleetDevice(
-                id=device_id,
-                state=_state_without_room(self.holders[device_id]),
-                problems=(problem,),
-                holders=self.holders[device_id],
-            )
+        else:
+            where = f" on node {node}" if node else ""
+            message = f"{pool} has no ResourceSlice: its driver{where} does not run, or publishes nothing yet"
+        position = self.inventory.node_index.get(node)
+        facts = self.nodes[position] if position is not None else None
+        return FleetDevice(
+            id=device_id,
+            node=node,
+            nodes=(),
+            node_group=facts.group if facts else "",
+            domain=facts.domain if facts else "",
+            state=_state_without_room(self.holders[device_id]),
+            problems=(DeviceProblem(UnusableCause.UNPUBLISHED, message), *(facts.problems if facts else ())),
+            holders=self.holders[device_id],
+        )
 
     def _pool_problem(self, each: ResourceSlice, device: Device) -> DeviceProblem:
         """Say why no claim can get a device without a record."""

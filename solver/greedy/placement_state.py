@@ -109,7 +109,7 @@ class SpreadTracker:
 
     rule: SpreadRule
     counts: Domains
-    bound: Mask
+    constrained: Mask
 
     @classmethod
     def of(cls, rule: SpreadRule) -> "SpreadTracker":
@@ -119,14 +119,14 @@ class SpreadTracker:
     def mask(self, pod_class: PodClass) -> Mask | None:
         """Nodes where one pod more breaks the constraint neither for itself nor for pods that are placed already."""
         rule = self.rule
-        is_bound, is_wanted = pod_class.index in rule.bound, pod_class.index in rule.wanted
-        if not (is_bound or is_wanted) or not rule.eligible.any():
+        is_constrained, is_selected = pod_class.index in rule.constrained, pod_class.index in rule.selected
+        if not (is_constrained or is_selected) or not rule.eligible.any():
             return None
-        after = self.counts + int(is_wanted)
+        after = self.counts + int(is_selected)
         too_many = after - rule.least(self.counts) > rule.max_skew
-        refused = too_many if is_bound else too_many & self.bound
+        refused = too_many if is_constrained else too_many & self.constrained
         nodes = rule.topology.nodes_in(refused)
-        if is_wanted and not is_bound:
+        if is_selected and not is_constrained:
             nodes = nodes & rule.counted
         return ~nodes
 
@@ -141,13 +141,13 @@ class SpreadTracker:
         domain = self.rule.topology.domain_of[node]
         if domain == NO_DOMAIN:
             return
-        self.bound[domain] |= pod_class.index in self.rule.bound
-        if pod_class.index in self.rule.wanted and self.rule.counted[node]:
+        self.constrained[domain] |= pod_class.index in self.rule.constrained
+        if pod_class.index in self.rule.selected and self.rule.counted[node]:
             self.counts[domain] += 1
 
     def copy(self) -> "SpreadTracker":
         """Copy the counts."""
-        return SpreadTracker(self.rule, self.counts.copy(), self.bound.copy())
+        return SpreadTracker(self.rule, self.counts.copy(), self.constrained.copy())
 
 
 @dataclass(slots=True, eq=False)
@@ -163,7 +163,7 @@ class InterPodTracker:
         rules: tuple[tuple[AntiAffinityTracker | AffinityTracker | SpreadTracker, frozenset[int]], ...] = (
             *((AntiAffinityTracker.of(each), each.holders | each.wanted) for each in inter_pod.anti_affinity),
             *((AffinityTracker.of(each), each.members | each.supporters) for each in inter_pod.affinity),
-            *((SpreadTracker.of(each), each.bound | each.wanted) for each in inter_pod.spread),
+            *((SpreadTracker.of(each), each.constrained | each.selected) for each in inter_pod.spread),
         )
         of_class: dict[int, list[int]] = {}
         for position, (_, concerned) in enumerate(rules):

@@ -142,13 +142,13 @@ def _add_spread(places: _Places, rule: SpreadRule) -> None:
     """A domain with a pod that the constraint binds has at most `max_skew` more than the least of all domains."""
     form = places.variables.form
     counted: defaultdict[int, list[int]] = defaultdict(list)
-    for node, variable in places.at(rule.wanted):
+    for node, variable in places.at(rule.selected):
         domain = int(rule.topology.domain_of[node])
         if domain != NO_DOMAIN and rule.counted[node]:
             counted[domain].append(variable)
-    bound = places.by_domain(rule.bound, rule.topology)
+    constrained = places.by_domain(rule.constrained, rule.topology)
     least = _least(places, rule, counted)
-    for domain, binding in bound.items():
+    for domain, held in constrained.items():
         existing, arriving = int(rule.existing[domain]), counted.get(domain, [])
         slack = existing + sum(form.upper[each] for each in arriving) - rule.max_skew
         if slack <= 0:
@@ -156,7 +156,7 @@ def _add_spread(places: _Places, rule: SpreadRule) -> None:
         total = Expression(dict.fromkeys(arriving, 1), offset=existing)
         if least is not None:
             total.add(least, -1)
-        total.add(places.presence(binding, _SPREAD), slack)
+        total.add(places.presence(held, _SPREAD), slack)
         form.require(total, _SPREAD, high=rule.max_skew + slack)
 
 

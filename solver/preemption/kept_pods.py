@@ -113,7 +113,7 @@ class KeptPods:
             elif protection.budgets and is_refused:
                 yield kept, "kept by a PodDisruptionBudget"
             elif protection.minimum_run and holds and ran_seconds(pod, rules) < rules.minimum_run_seconds:
-                yield kept, f"kept until run for {rules.minimum_run_seconds} s (minimumRunSeconds)"
+                yield kept, f"kept, having run for less than {rules.minimum_run_seconds} s (minimumRunSeconds)"
             elif holds and not rules.frees_devices and asks_for_devices:
                 yield kept, "kept with their devices: preemption.devices is off"
             elif rules.frees_devices and pod.uid in unfreed:

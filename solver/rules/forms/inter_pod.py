@@ -71,11 +71,11 @@ class AffinityRule:
 @dataclass(frozen=True, slots=True, eq=False)
 class SpreadRule:
     """
-    A domain with a pod of the classes `bound` has at most `max_skew` matching pods more than the domain with fewest.
+    A domain with a pod of the classes `constrained` has at most `max_skew` matching pods more than that with fewest.
 
     Matching pods are counted on the nodes of `counted`: `existing` running ones by domain, and pods of the classes
-    `wanted`. The fewest is taken over the `eligible` domains. It counts as zero (`is_floor_zero`) where there are fewer
-    eligible domains than minDomains.
+    `selected`. The fewest is taken over the `eligible` domains. It counts as zero (`is_floor_zero`) where there are
+    fewer eligible domains than minDomains.
     """
 
     topology: Topology
@@ -84,8 +84,8 @@ class SpreadRule:
     existing: Domains
     max_skew: int
     is_floor_zero: bool
-    bound: frozenset[int]
-    wanted: frozenset[int]
+    constrained: frozenset[int]
+    selected: frozenset[int]
     reason: Reason
 
     def least(self, counts: Domains) -> int:
@@ -116,5 +116,5 @@ class InterPodRules:
         for group in affinity:
             concerned |= group.members | group.supporters
         for each in spread:
-            concerned |= each.bound | each.wanted
+            concerned |= each.constrained | each.selected
         return cls(anti_affinity, affinity, spread, frozenset(concerned))

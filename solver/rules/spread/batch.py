@@ -37,12 +37,12 @@ def spread_rules(
             if constraint.selector is not None and constraint.selector.requirements:
                 inclusion = NodeInclusionPolicy.of(constraint, pods[pod_class])
                 found.setdefault(_Key(constraint, interpod_key.namespace, keys, inclusion), set()).add(pod_class)
-    for key, bound in found.items():
+    for key, constrained in found.items():
         number = context.selector_index.number(spread_selector(key.constraint, key.namespace))
-        yield _rule(key, frozenset(bound), selected.get(number, frozenset()), context)
+        yield _rule(key, frozenset(constrained), selected.get(number, frozenset()), context)
 
 
-def _rule(key: _Key, bound: frozenset[int], wanted: frozenset[int], context: InterPodContext) -> SpreadRule:
+def _rule(key: _Key, constrained: frozenset[int], selected: frozenset[int], context: InterPodContext) -> SpreadRule:
     constraint = key.constraint
     topology = context.topologies.of(constraint.topology_key)
     counted = key.inclusion.nodes(context.memory)
@@ -57,7 +57,7 @@ def _rule(key: _Key, bound: frozenset[int], wanted: frozenset[int], context: Int
         existing=topology.summed(np.where(counted, staying, 0)),
         max_skew=constraint.max_skew,
         is_floor_zero=int(eligible.sum()) < constraint.min_domains,
-        bound=bound,
-        wanted=wanted,
+        constrained=constrained,
+        selected=selected,
         reason=SKEWED,
     )

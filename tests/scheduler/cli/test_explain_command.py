@@ -1,5 +1,6 @@
 """`dovetail explain` on saved cases: the text at a hundred columns, JSON, and what a pod does that does not wait."""
 
+import datetime as dt
 import io
 import json
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
+from scheduler.kube.pod_warnings import PodWarning
 from scheduler.kube.pod_writes import PodScheduled
 from scheduler.simulation import explanation_output, simulator
 from scheduler.simulation.explanation_output import Explained
@@ -141,7 +143,7 @@ def test_the_story_as_json_and_yaml_is_the_same(saved: Path, capsys: Capture) ->
     assert (found.pop("apiVersion"), found.pop("kind")) == ("output.dovetail.dev/v1alpha1", "Explanation")
     assert set(found) == {
         *("pod", "waits", "bound", "node", "reasons", "hints", "condition", "schedulingGates", "claims"),
-        *("agreed", "preferred", "nodes", "lostTo", "proven", "changes"),
+        *("agreed", "kubeletWarnings", "preferred", "nodes", "lostTo", "proven", "changes"),
     }
     assert found["nodes"][0]["requests"] == [
         {
@@ -189,6 +191,21 @@ def test_a_bound_pod_says_its_devices_and_why_these(tmp_path: Path, capsys: Capt
     found = json.loads(capsys.readouterr().out)
     assert (found["bound"], found["waits"], found["node"], found["preferred"]) == (True, False, "n1", "n1")
     assert [len(each["allocation"]["devices"]["results"]) for each in found["claims"]] == [2]
+
+
+def test_a_bound_pod_that_does_not_start_says_what_the_kubelet_says() -> None:
+    message = "Failed to prepare dynamic resources: NodePrepareResources failed for ResourceClaim c: on fire"
+    last = dt.datetime(2026, 1, 1, 0, 5, tzinfo=dt.UTC)
+    warning = PodWarning("FailedPrepareDynamicResources", message, 7, last)
+    text = io.StringIO()
+    explanation_output.show(Explained(b.pod("p", node_name="n1"), is_live=True, warnings=(warning,)), text)
+    assert text.getvalue() == (
+        "Pod default/p is bound to node n1.\n"
+        "  the kubelet does not start it: Failed to prepare dynamic resources: NodePrepareResources failed\n"
+        "  for ResourceClaim c: on fire (FailedPrepareDynamicResources, 7 times, last 2026-01-01T00:05:00Z)\n"
+    )
+    found = explanation_output.document(Explained(b.pod("p", node_name="n1"), warnings=(warning,)))
+    assert [(each["reason"], each["count"]) for each in found["kubeletWarnings"]] == [(warning.reason, 7)]
 
 
 def test_a_gated_pod_as_json(tmp_path: Path, capsys: Capture) -> None:

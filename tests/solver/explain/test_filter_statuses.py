@@ -143,3 +143,26 @@ def test_a_pod_that_lost_counts_the_nodes_as_the_plan_leaves_them() -> None:
     objects = (b.node("n1", cpu="1"), b.node("n2"), b.gpu_slice("n2", count=1), GPU, b.claim("c"), b.claim("d"))
     pods = (b.pod("first", "c", cpu="2", priority=1), b.pod("last", "d", cpu="2"))
     assert counted(objects, *pods) == ["1 Insufficient cpu", f"1 {CANNOT}"]
+
+
+OF_DEVICES = {
+    *(code for code in ReasonCode if code.name.startswith(("CLAIM_", "CLASS_", "SELECTOR_", "DEVICES_", "POOL_"))),
+}
+OF_THE_POD_OR_THE_DECISION = {
+    *(ReasonCode.POD_INVALID, ReasonCode.POD_NOT_CREATED, ReasonCode.NO_NODES, ReasonCode.VOLUME_CONTENDED),
+    *(ReasonCode.VOLUME_CLAIM_MISSING, ReasonCode.VOLUME_CLAIM_UNUSABLE, ReasonCode.VOLUME_CLAIM_UNBOUND),
+    *(ReasonCode.GANG_INCOMPLETE, ReasonCode.GANG_INVALID, ReasonCode.GANG_UNPLACED, ReasonCode.PREEMPTING),
+    *(ReasonCode.NO_VICTIMS, ReasonCode.RESERVATION_PENDING, ReasonCode.OUTRANKED, ReasonCode.BUDGET),
+    *(ReasonCode.TOO_COSTLY, ReasonCode.SOLVER_FAILED, ReasonCode.BINDING_FAILED, ReasonCode.VOLUME_BINDING_FAILED),
+    *(ReasonCode.CONFLICT, ReasonCode.API_ERROR),
+}
+
+
+@pytest.mark.parametrize("code", sorted(set(ReasonCode) - OF_DEVICES - OF_THE_POD_OR_THE_DECISION))
+def test_a_reason_that_is_not_about_devices_names_its_filter(code: ReasonCode) -> None:
+    assert plugin_of(Reason(code=code, message="m")) is not FilterPlugin.DYNAMIC_RESOURCES
+
+
+@pytest.mark.parametrize("code", sorted(OF_DEVICES))
+def test_a_reason_about_devices_is_that_of_the_device_plugin(code: ReasonCode) -> None:
+    assert plugin_of(Reason(code=code, message="m")) is FilterPlugin.DYNAMIC_RESOURCES

@@ -56,7 +56,7 @@ def test_a_pod_that_could_go_is_not_enough() -> None:
     ("rules", "cause"),
     [
         (replace(c.RULES, frees_devices=False), "kept with their devices: preemption.devices is off"),
-        (replace(c.RULES, minimum_run_seconds=5000), "kept until run for 5000 s (minimumRunSeconds)"),
+        (replace(c.RULES, minimum_run_seconds=5000), "kept, having run for less than 5000 s (minimumRunSeconds)"),
     ],
 )
 def test_devices(rules: PreemptionRules, cause: str) -> None:

@@ -204,6 +204,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     is_preempted: bool = False
     """Whether a scheduler evicts it for a pod of higher priority (DisruptionTarget, PreemptionByScheduler)."""
     unhealthy: tuple[UnhealthyDevice, ...] = ()
+    is_unprepared: bool = False
+    """Whether the kubelet has taken it, with claims, and has no sandbox for it yet: a claim is not prepared, say."""
     invalid: str = ""
 
     @property

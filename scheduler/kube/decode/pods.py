@@ -75,6 +75,7 @@ def _own_fields(wire: PodWire) -> dict[str, Any]:
         "has_failed": _has_failed(status),
         "is_preempted": any(each.reason == disruption.PREEMPTED for each in _disruptions(status)),
         "unhealthy": tuple(_unhealthy(status)),
+        "is_unprepared": bool(spec.resource_claims) and _is_unprepared(status),
     }
 
 
@@ -156,6 +157,12 @@ def _disruptions(status: PodStatusWire) -> list[PodConditionWire]:
 
 def _has_failed(status: PodStatusWire) -> bool:
     return status.phase == "Failed" and not _disruptions(status)
+
+
+def _is_unprepared(status: PodStatusWire) -> bool:
+    """Before and after its containers the condition is the same; only before them the phase is Pending."""
+    ready = (each.status for each in status.conditions or () if each.type == "PodReadyToStartContainers")
+    return status.phase == "Pending" and next(ready, "") == "False"
 
 
 def _unhealthy(status: PodStatusWire) -> Iterator[UnhealthyDevice]:

@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack
 
+import pytest
 from msgspec.structs import replace
 
 from scheduler.change import Change, Kind, without_ended
@@ -16,6 +17,8 @@ from tests.support.shell_clock import Ahead
 
 JOB = Controller(kind="Job", uid="uid-job")
 RUNNING = replace(b.pod("p", "c", node_name="n1"), controller=JOB)
+NOW = 1_790_000_000.0
+STUCK = replace(RUNNING, is_unprepared=True, is_deleting=True, started=int(NOW) - 30)
 FAILED = replace(RUNNING, is_terminal=True, has_failed=True)
 HELD = replace(
     b.held("c", b.result("one", "gpu-0", "n1"), b.result("two", "gpu-1", "n1"), node_name="n1"),
@@ -32,7 +35,7 @@ class Scene:
         self.taints = LocalTaints(Metrics())
         self.following = ExitStack()
         self.following.enter_context(self.taints.followed_by(self.changes.extend))
-        self.suspicion = SuspectDevices(self.taints, self.cluster, seconds)
+        self.suspicion = SuspectDevices(self.taints, self.cluster, seconds, wall=lambda: NOW)
         self.tell(HELD)
 
     def tell(self, *objects: object) -> None:
@@ -67,6 +70,30 @@ async def test_devices_of_a_claim_that_is_deleted_before_its_pod_fails_are_suspe
     assert scene.suspected == []
     scene.tell(FAILED)
     assert scene.suspected == ["n1/gpu-0", "n1/gpu-1"]
+
+
+async def test_devices_that_a_deleted_pod_waited_for_in_vain_are_suspect() -> None:
+    scene = Scene()
+    scene.tell(replace(STUCK, is_deleting=False))
+    assert scene.suspected == []
+    scene.tell(STUCK)
+    assert scene.suspected == ["n1/gpu-0", "n1/gpu-1"]
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param(replace(STUCK, started=int(NOW) - 29), id="not for long"),
+        pytest.param(replace(STUCK, started=0), id="before its kubelet saw it"),
+        pytest.param(replace(STUCK, is_unprepared=False), id="started"),
+        pytest.param(replace(STUCK, is_preempted=True), id="preempted"),
+        pytest.param(replace(STUCK, controller=None), id="replaced by nobody"),
+    ],
+)
+async def test_other_pods_that_are_deleted_leave_no_suspicion(pod: Pod) -> None:
+    scene = Scene()
+    scene.tell(pod)
+    assert scene.suspected == []
 
 
 async def test_a_later_pod_of_that_name_does_not_inherit_the_devices() -> None:

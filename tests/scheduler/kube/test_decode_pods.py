@@ -220,6 +220,24 @@ def test_a_pod_that_a_scheduler_evicts_is_preempted(reason: str, expected: bool)
     assert decoded(status={"conditions": conditions}).is_preempted is expected
 
 
+@pytest.mark.parametrize(
+    ("phase", "status", "claims", "expected"),
+    [
+        pytest.param("Pending", "False", [{"name": "gpus", "resourceClaimName": "c"}], True, id="not prepared yet"),
+        pytest.param("Pending", "True", [{"name": "gpus", "resourceClaimName": "c"}], False, id="pulls images"),
+        pytest.param("Running", "False", [{"name": "gpus", "resourceClaimName": "c"}], False, id="ends"),
+        pytest.param("Pending", None, [{"name": "gpus", "resourceClaimName": "c"}], False, id="not seen by a kubelet"),
+        pytest.param("Pending", "False", [], False, id="has no claims"),
+    ],
+)
+def test_a_pod_with_claims_and_without_a_sandbox_is_unprepared(
+    phase: str, status: str | None, claims: list[dict[str, str]], *, expected: bool
+) -> None:
+    conditions = [{"type": "PodReadyToStartContainers", "status": status}] if status else []
+    pod = decoded(resourceClaims=claims, status={"phase": phase, "conditions": conditions})
+    assert pod.is_unprepared is expected
+
+
 def test_devices_that_the_kubelet_reports_unhealthy_are_read() -> None:
     reports = [
         {

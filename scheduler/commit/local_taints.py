@@ -211,7 +211,8 @@ class SuspectDevices:
                 self._look_at(change.key, change.value if isinstance(change.value, Pod) else None)
 
     def _look_at(self, key: str, pod: Pod | None) -> None:
-        failed = pod is not None and (pod.has_failed or self._has_not_started(pod))
+        # A pod that is deleted ends as Failed where its containers do not heed SIGTERM: no fault of its devices.
+        failed = pod is not None and (self._has_not_started(pod) if pod.is_deleting else pod.has_failed)
         if not failed:
             self._failed.pop(key, None)
         released = self._released.get(key)
@@ -229,7 +230,7 @@ class SuspectDevices:
     def _has_not_started(self, pod: Pod) -> bool:
         """Whether a pod is deleted that its kubelet has tried to prepare for long, and for no other pod's sake."""
         waits_long = pod.started and self._wall() - pod.started >= _PREPARE_SECONDS
-        return bool(pod.is_deleting and pod.is_unprepared and waits_long and not pod.is_preempted)
+        return bool(pod.is_unprepared and waits_long and not pod.is_preempted)
 
     def _suspect(self, devices: Iterator[DeviceId]) -> None:
         for device in dict.fromkeys(devices):

@@ -88,6 +88,7 @@ async def test_devices_that_a_deleted_pod_waited_for_in_vain_are_suspect() -> No
         pytest.param(replace(STUCK, is_unprepared=False), id="started"),
         pytest.param(replace(STUCK, is_preempted=True), id="preempted"),
         pytest.param(replace(STUCK, controller=None), id="replaced by nobody"),
+        pytest.param(replace(FAILED, is_deleting=True), id="ended by its deletion"),
     ],
 )
 async def test_other_pods_that_are_deleted_leave_no_suspicion(pod: Pod) -> None:

@@ -10,15 +10,14 @@ request that tolerates everything takes it again at once; only a toleration of i
 each failure, because the device may work the next time and may be the only one that fits. Then it is used last for a
 while (effect None).
 
-`SuspectDevices`: a pod that a controller replaces ended as Failed on the device or never got past the preparation of
-its claims, or the kubelet reports it Unhealthy (status.containerStatuses[].allocatedResourcesStatus, KEP-4680). It gets
-a taint of effect None, so that the solver prefers every other device. Otherwise a deterministic best fit would give the
-bad device to every replacement. Pods that were evicted or preempted do not count as failed.
+`SuspectDevices`: a pod that a controller replaces ended as Failed on the device, or was deleted after it could not start
+there, or the kubelet reports the device Unhealthy (status.containerStatuses[].allocatedResourcesStatus, KEP-4680). It
+gets a taint of effect None, so that the solver prefers every other device. Otherwise a deterministic best fit would
+give the bad device to every replacement. Pods that were evicted or preempted do not count.
 """
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -45,7 +44,7 @@ See = Callable[[Sequence[Change]], None]
 OnEnd = Callable[[DeviceId], tuple[Change, ...]]
 """Gives changes that are applied together with the end of a taint."""
 
-_PREPARE_SECONDS: Final = 30.0
+_PREPARE_SECONDS: Final = 30
 """A kubelet tries to prepare claims again every ten seconds: a pod that waits so long has seen three tries."""
 _FIRST_SECONDS: Final = 1.0
 """The time of a device's first taint."""
@@ -172,13 +171,10 @@ class _Released(NamedTuple):
 class SuspectDevices:
     """Taints devices for some time after a pod failed or did not start on them, or was told that they are unhealthy."""
 
-    def __init__(
-        self, taints: LocalTaints, cluster: Cluster, seconds: float, *, wall: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, taints: LocalTaints, cluster: Cluster, seconds: float) -> None:
         self._taints: Final = taints
         self._cluster: Final = cluster
         self._seconds: Final = seconds
-        self._wall: Final = wall
         self._failed: Final[dict[str, str]] = {}
         self._released: Final[dict[str, _Released]] = {}
 
@@ -212,7 +208,8 @@ class SuspectDevices:
 
     def _look_at(self, key: str, pod: Pod | None) -> None:
         # A pod that is deleted ends as Failed where its containers do not heed SIGTERM: no fault of its devices.
-        failed = pod is not None and (self._has_not_started(pod) if pod.is_deleting else pod.has_failed)
+        has_waited = pod is not None and pod.unstarted_seconds >= _PREPARE_SECONDS
+        failed = has_waited or (pod is not None and pod.has_failed and not pod.is_deleting)
         if not failed:
             self._failed.pop(key, None)
         released = self._released.get(key)
@@ -226,11 +223,6 @@ class SuspectDevices:
         if failed and pod.controller is not None and self._failed.get(key) != pod.uid:
             self._failed[key] = pod.uid
             self._suspect(_devices(claims))
-
-    def _has_not_started(self, pod: Pod) -> bool:
-        """Whether a pod is deleted that its kubelet has tried to prepare for long, and for no other pod's sake."""
-        waits_long = pod.started and self._wall() - pod.started >= _PREPARE_SECONDS
-        return bool(pod.is_unprepared and waits_long and not pod.is_preempted)
 
     def _suspect(self, devices: Iterator[DeviceId]) -> None:
         for device in dict.fromkeys(devices):

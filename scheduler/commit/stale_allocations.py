@@ -141,11 +141,9 @@ class StaleAllocations:
         contested = self._contested()
         self._reported &= contested.keys()
         for device, claims in contested.items():
-            if any(claim in self._committing for claim in claims):
-                continue  # the commit compares what it wrote, and reports it
             if self._is_new(device):
                 _log.warning(logs.DEVICE_HELD_TWICE, device=str(device), claims=[str(claim) for claim in claims])
-            if not self._tried.try_start(device):
+            if any(claim in self._committing for claim in claims) or not self._tried.try_start(device):
                 continue
             with self._confined(device=str(device)):
                 await self._resolve_duplicate(device, claims)

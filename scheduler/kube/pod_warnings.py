@@ -1,5 +1,6 @@
 """What a kubelet says of a pod whose containers do not start: its events of the type Warning (core/v1 Event)."""
 
+import contextlib
 import datetime as dt
 from typing import Final
 
@@ -8,7 +9,7 @@ import msgspec
 from scheduler.kube import paths
 from scheduler.kube.client import Client, pages
 from scheduler.kube.decode import json_parts
-from scheduler.kube.errors import Forbidden
+from scheduler.kube.errors import KubeError
 from solver.domain import Pod
 
 _MOST: Final = 3
@@ -59,15 +60,18 @@ async def read_warnings(client: Client, pod: Pod) -> tuple[PodWarning, ...]:
     """
     List what kubelets warned of, the newest first; of equal warnings the newest.
 
-    Nothing is said where the caller may not list events. Raises KubeError.
+    None where they cannot be read: what else is known of the pod is worth telling without them.
     """
     path = f"{paths.CORE}/namespaces/{pod.id.namespace}/events"
     found: list[PodWarning] = []
     try:
         async for page in pages(client, path, {"fieldSelector": f"involvedObject.uid={pod.uid},type=Warning"}):
-            events = [json_parts.decode(_event, raw) for raw in page.items]
-            found += [each.warning for each in events if _KUBELET in {each.source.component, each.reporting_component}]
-    except Forbidden:
+            for raw in page.items:
+                with contextlib.suppress(ValueError):  # one event that cannot be read hides no other
+                    event = json_parts.decode(_event, raw)
+                    if _KUBELET in {event.source.component, event.reporting_component}:
+                        found.append(event.warning)
+    except KubeError:
         return ()
     oldest = dt.datetime.min.replace(tzinfo=dt.UTC)
     newest_first = sorted(found, key=lambda each: each.last or oldest, reverse=True)

@@ -265,6 +265,7 @@ class Reflector:
                 self._list_again_after(taken.torn)
                 if taken.is_heard:
                     self._backoff.reset()
+                    self._defects.reset()
         if not heard and time.monotonic() - started < _SHORT_SECONDS:
             await asyncio.sleep(self._backoff.seconds())
 

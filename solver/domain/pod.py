@@ -204,8 +204,11 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     is_preempted: bool = False
     """Whether a scheduler evicts it for a pod of higher priority (DisruptionTarget, PreemptionByScheduler)."""
     unhealthy: tuple[UnhealthyDevice, ...] = ()
-    is_unprepared: bool = False
-    """Whether the kubelet has taken it, with claims, and has no sandbox for it yet: a claim is not prepared, say."""
+    unstarted_seconds: int = 0
+    """
+    Of a pod with claims that is being deleted: the seconds in which its kubelet had it and got no sandbox for it
+    (PodReadyToStartContainers), because its claims could not be prepared or its volumes not mounted. Else 0.
+    """
     invalid: str = ""
 
     @property

@@ -177,12 +177,13 @@ class _FleetBuilder:
                     published.add(device_id)
                     yield self._unusable(device_id, device, each)
         unpublished = self.holders.keys() - inventory.record_of.keys() - published
-        node_of = {
-            result.device: claim.allocation.only_node
-            for claim in (self.snapshot.claims if unpublished else ())
-            if claim.allocation is not None
-            for result in claim.allocation.results
-        }
+        node_of: dict[DeviceId, str] = {}
+        for claim in self.snapshot.claims if unpublished else ():
+            results = claim.allocation.results if claim.allocation is not None else ()
+            # Of devices of several pools one alone may be the reason for the node.
+            if claim.allocation is not None and len({each.device.pool_id for each in results}) == 1:
+                node = claim.allocation.only_node
+                node_of.update((each.device, node) for each in results if node)
         for device_id in unpublished:
             yield self._unpublished(device_id, node_of.get(device_id, ""))
 
@@ -199,7 +200,7 @@ class _FleetBuilder:
         return FleetDevice(
             id=device_id,
             node=node,
-            nodes=(),
+            nodes=facts.names if facts else (),
             node_group=facts.group if facts else "",
             domain=facts.domain if facts else "",
             state=_state_without_room(self.holders[device_id]),

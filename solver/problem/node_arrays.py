@@ -27,6 +27,10 @@ class Room:
     free: dict[str, Amounts]
     guests: Amounts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
+    def __post_init__(self) -> None:
+        if not len(self.guests):  # a room in which nothing runs
+            self.guests = np.zeros_like(self.free[PODS])
+
     def copy(self) -> "Room":
         """Return a room of its own to take from."""
         return Room({resource: amounts.copy() for resource, amounts in self.free.items()}, self.guests)

@@ -119,7 +119,7 @@ def levels_from_bounds(problem: Problem, known: Values, bounds: Bounds) -> tuple
     for level, value, found in zip(objective.objective_levels(problem), known, bounds.levels, strict=True):
         most = level.upper_bound(problem)
         limit = min(found, most) if proven and found is not None else most
-        proven = proves(level.name, limit, value) and proven and found is not None
+        proven = proven and proves(level.name, found, value)
         levels.append(LevelReport(name=level.name, value=value, bound=limit, proven=proven))
     return tuple(levels)
 

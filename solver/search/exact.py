@@ -78,6 +78,7 @@ class _Search:
         if not proven:
             proven, bound = self._maximize(index, level, bound if self.is_proven else None)
         value = expression.value(self.best)
+        proves(level.name, level.upper_bound(self.problem), value)
         self.is_proven = self.is_proven and proven
         require_at_least(form, index, value)
         return value if proven else bound

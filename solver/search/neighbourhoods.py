@@ -155,8 +155,8 @@ class GangNeighbourhoods:
 def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> BoundedSolution:
     """Search until the bounds are met or the budget ends; never worse than the start."""
     search = _Search(problem, start, bounds, budget)
-    while search.is_open():
-        search.step()
+    while search.is_open() and search.step():
+        pass
     return BoundedSolution(search.best, search.bounds, search.spent)
 
 
@@ -195,14 +195,13 @@ class _Search:
             return True
         return any(is_open) and self.spent < self.problem.params.lns_packing_seconds
 
-    def step(self) -> None:
-        """Solve one neighbourhood."""
+    def step(self) -> bool:
+        """Solve one neighbourhood; return whether there was one."""
         params = self.problem.params
         self.spent += params.lns_step_seconds * params.lns_overhead_share  # so that steps without a search end too
         nodes, gangs = self._pick_neighbourhood()
         if not nodes:
-            self.spent = self.budget.deterministic_seconds
-            return
+            return False
         effort = Effort.within(self.budget, params.lns_step_seconds, presolve=self.presolve)
         solved = restricted_problem.solve(
             self.problem, self.best, nodes, effort, gangs=gangs, stop=self.budget.should_stop
@@ -215,6 +214,7 @@ class _Search:
             self.presolve = not self.presolve  # bin packing needs presolve, most else is faster without
         if solved.solution is not self.best and evaluate(self.problem, solved.solution) >= self.known:
             self._adopt(solved.solution)
+        return True
 
     def _pick_waiting_class(self, waiting: list[int]) -> int:
         """Pick a class with pods without a place: mostly one that the first level still open is about."""

@@ -75,7 +75,7 @@ def _own_fields(wire: PodWire) -> dict[str, Any]:
         "has_failed": _has_failed(status),
         "is_preempted": any(each.reason == disruption.PREEMPTED for each in _disruptions(status)),
         "unhealthy": tuple(_unhealthy(status)),
-        "is_unprepared": bool(spec.resource_claims) and _is_unprepared(status),
+        "unstarted_seconds": _unstarted_seconds(metadata, status) if spec.resource_claims else 0,
     }
 
 
@@ -159,10 +159,15 @@ def _has_failed(status: PodStatusWire) -> bool:
     return status.phase == "Failed" and not _disruptions(status)
 
 
-def _is_unprepared(status: PodStatusWire) -> bool:
+def _unstarted_seconds(metadata: Metadata, status: PodStatusWire) -> int:
     """Before and after its containers the condition is the same; only before them the phase is Pending."""
+    started, ends = disruption.seconds(status.start_time), disruption.seconds(metadata.deletion_timestamp)
+    if not started or not ends or status.phase != "Pending" or _disruptions(status):
+        return 0
     ready = (each.status for each in status.conditions or () if each.type == "PodReadyToStartContainers")
-    return status.phase == "Pending" and next(ready, "") == "False"
+    if next(ready, "") != "False":
+        return 0
+    return max(0, ends - (metadata.deletion_grace_period_seconds or 0) - started)
 
 
 def _unhealthy(status: PodStatusWire) -> Iterator[UnhealthyDevice]:

@@ -8,7 +8,6 @@ nodes. Loads are those before the batch. What its pods add is a spread cost, in 
 average.
 """
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -22,7 +21,7 @@ from solver.problem.costs import cost_model
 from solver.problem.costs.cost_model import SHARE, CostContext, CostModel, SpreadCost
 from solver.problem.costs.images import image_name, image_score
 from solver.problem.devices import fragmentation
-from solver.problem.node_arrays import allocatable, pods_that_fit
+from solver.problem.node_arrays import PODS, Room, allocatable, pods_that_fit
 from solver.problem.problem import PodClass, Problem
 from solver.problem.solver_cache import SolverCache
 from solver.rules.forms.domains import NO_DOMAIN, per_node
@@ -87,30 +86,39 @@ class ScoreCosts:
         group_of = fragmentation.node_groups(self._problem, whole)
         costs[whole] += price
         costs[list(group_of)] += price
-        nodes = np.flatnonzero(whole).tolist()
-        order = np.array(sorted(nodes, key=lambda node: (node in group_of, group_of.get(node), node)), dtype=np.int64)
-        alike: defaultdict[bytes, list[PodClass]] = defaultdict(list)
-        for each in self._problem.classes:
-            alike[each.verdicts.allowed.tobytes()].append(each)
-        for classes in alike.values():
-            if any(not each.parts and not each.shared for each in classes):
-                costs[self._needed(classes, whole, order)] = price + price // 2
+        costs[self._needed(whole, group_of)] = price + price // 2
         return costs
 
-    def _needed(self, classes: Sequence[PodClass], whole: Mask, order: Amounts) -> Amounts:
+    def _needed(self, whole: Mask, group_of: Mapping[int, object]) -> list[int]:
         """
-        Return as many whole nodes, the first in order, as pods of some classes need that find no room elsewhere.
+        Estimate the whole nodes that the batch opens: first fit, the largest pods first, group after group of nodes.
 
-        Pods with devices count: they open nodes too, and take room there. Pods that differ never fill nodes entirely.
+        Only requests and the number of pods count. Pods with devices open nodes too; which ones, the search decides. It
+        places pods that differ less tightly, so they get a fifth more.
         """
-        allowed, (count, mean) = classes[0].verdicts.allowed, _mean(classes, dict.fromkeys(_LEAST, 0))
-        asked = [(resource, math.ceil(amount)) for resource, amount in mean.items()]
-        slots = pods_that_fit(self._room.of, asked, count)
-        missing = count - int(slots[allowed & ~whole].sum())
-        if len({each.requests for each in classes}) > 1:
-            missing += missing // 8
-        order = order[allowed[order]]
-        return order[: np.searchsorted(np.cumsum(slots[order]), missing) + 1] if missing > 0 else order[:0]
+        room, is_open, needed = self._room.copy(), ~whole, list[int]()
+        share = {each.index: float(self._share(dict(each.requests)).max(initial=0.0)) for each in self._problem.classes}
+        order: Amounts | None = None
+        for each in sorted(self._problem.classes, key=lambda each: -share[each.index]):
+            allowed, left = each.verdicts.allowed, each.size
+            if each.parts or each.shared:
+                allowed = allowed & self._context.inventory.has_devices
+            if each.index != each.family or not (allowed & room.fits(each.requests)).any():
+                continue
+            left -= _fill(room, np.flatnonzero(allowed & is_open), each, left)
+            if left:
+                if order is None:
+                    nodes = np.flatnonzero(whole).tolist()
+                    order = np.array(sorted(nodes, key=lambda node: (node in group_of, group_of.get(node), node)))
+                candidates = order[allowed[order] & ~is_open[order]]
+                slots = pods_that_fit(room.of, each.requests, left)[candidates]
+                opened = candidates[: int(np.searchsorted(np.cumsum(slots), left)) + 1]
+                is_open[opened] = True
+                needed += opened.tolist()
+                _fill(room, opened, each, left)
+        if order is not None and len({each.requests for each in self._problem.classes}) > 1:
+            needed += order[~is_open[order]][: len(needed) // 5].tolist()
+        return needed
 
     def _images(self, pod: Pod) -> Amounts | int:
         """Fewer bytes to pull are better."""
@@ -210,6 +218,17 @@ class ScoreCosts:
         domains = self._context.domain_of(topology_key)
         counts = self._context.weighed(topology_key, Counter(pod.node_name for pod in running))
         return cost_model.SoftSpread("default spread", domains, counts, max_skew)
+
+
+def _fill(room: Room, nodes: Amounts, pod_class: PodClass, count: int) -> int:
+    """Take what pods of a class ask for from the first nodes with room; return for how many there was some."""
+    slots = pods_that_fit(room.of, pod_class.requests, count)[nodes]
+    before = np.cumsum(slots) - slots
+    taken = np.clip(count - before, 0, slots)
+    for resource, amount in ((PODS, 1), *pod_class.requests):
+        if amount > 0 and resource in room.free:
+            room.free[resource][nodes] -= taken * amount
+    return int(taken.sum())
 
 
 def _mean(classes: Sequence[PodClass], least: Mapping[str, int]) -> tuple[int, dict[str, float]]:

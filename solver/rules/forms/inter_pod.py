@@ -73,6 +73,9 @@ class SpreadRule:
     """
     A domain with a pod of the classes `constrained` has at most `max_skew` matching pods more than that with fewest.
 
+    `existing[d] + placed[d] - fewest <= max_skew`, at the end of the plan; kube-scheduler asks it pod by pod
+    (`matchNum + selfMatch - minMatchNum`).
+
     Matching pods are counted on the nodes of `counted`: `existing` running ones by domain, and pods of the classes
     `selected`. The fewest is taken over the `eligible` domains. It counts as zero (`is_floor_zero`) where there are
     fewer eligible domains than minDomains.

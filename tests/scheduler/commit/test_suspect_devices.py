@@ -17,8 +17,7 @@ from tests.support.shell_clock import Ahead
 
 JOB = Controller(kind="Job", uid="uid-job")
 RUNNING = replace(b.pod("p", "c", node_name="n1"), controller=JOB)
-NOW = 1_790_000_000.0
-STUCK = replace(RUNNING, is_unprepared=True, is_deleting=True, started=int(NOW) - 30)
+STUCK = replace(RUNNING, is_deleting=True, unstarted_seconds=30)
 FAILED = replace(RUNNING, is_terminal=True, has_failed=True)
 HELD = replace(
     b.held("c", b.result("one", "gpu-0", "n1"), b.result("two", "gpu-1", "n1"), node_name="n1"),
@@ -35,7 +34,7 @@ class Scene:
         self.taints = LocalTaints(Metrics())
         self.following = ExitStack()
         self.following.enter_context(self.taints.followed_by(self.changes.extend))
-        self.suspicion = SuspectDevices(self.taints, self.cluster, seconds, wall=lambda: NOW)
+        self.suspicion = SuspectDevices(self.taints, self.cluster, seconds)
         self.tell(HELD)
 
     def tell(self, *objects: object) -> None:
@@ -74,7 +73,7 @@ async def test_devices_of_a_claim_that_is_deleted_before_its_pod_fails_are_suspe
 
 async def test_devices_that_a_deleted_pod_waited_for_in_vain_are_suspect() -> None:
     scene = Scene()
-    scene.tell(replace(STUCK, is_deleting=False))
+    scene.tell(RUNNING)
     assert scene.suspected == []
     scene.tell(STUCK)
     assert scene.suspected == ["n1/gpu-0", "n1/gpu-1"]
@@ -83,10 +82,7 @@ async def test_devices_that_a_deleted_pod_waited_for_in_vain_are_suspect() -> No
 @pytest.mark.parametrize(
     "pod",
     [
-        pytest.param(replace(STUCK, started=int(NOW) - 29), id="not for long"),
-        pytest.param(replace(STUCK, started=0), id="before its kubelet saw it"),
-        pytest.param(replace(STUCK, is_unprepared=False), id="started"),
-        pytest.param(replace(STUCK, is_preempted=True), id="preempted"),
+        pytest.param(replace(STUCK, unstarted_seconds=29), id="not for long"),
         pytest.param(replace(STUCK, controller=None), id="replaced by nobody"),
         pytest.param(replace(FAILED, is_deleting=True), id="ended by its deletion"),
     ],

@@ -220,22 +220,29 @@ def test_a_pod_that_a_scheduler_evicts_is_preempted(reason: str, expected: bool)
     assert decoded(status={"conditions": conditions}).is_preempted is expected
 
 
+UNREADY = {"type": "PodReadyToStartContainers", "status": "False"}
+
+
 @pytest.mark.parametrize(
-    ("phase", "status", "claims", "expected"),
+    ("more", "conditions", "expected"),
     [
-        pytest.param("Pending", "False", [{"name": "gpus", "resourceClaimName": "c"}], True, id="not prepared yet"),
-        pytest.param("Pending", "True", [{"name": "gpus", "resourceClaimName": "c"}], False, id="pulls images"),
-        pytest.param("Running", "False", [{"name": "gpus", "resourceClaimName": "c"}], False, id="ends"),
-        pytest.param("Pending", None, [{"name": "gpus", "resourceClaimName": "c"}], False, id="not seen by a kubelet"),
-        pytest.param("Pending", "False", [], False, id="has no claims"),
+        pytest.param({}, [UNREADY], 40, id="not prepared"),
+        pytest.param({"phase": "Running"}, [UNREADY], 0, id="its containers have ended"),
+        pytest.param({"startTime": None}, [UNREADY], 0, id="not seen by a kubelet"),
+        pytest.param({}, [UNREADY | {"status": "True"}], 0, id="pulls images"),
+        pytest.param({}, [], 0, id="an old kubelet"),
+        pytest.param({}, [UNREADY, {"type": "DisruptionTarget", "status": "True"}], 0, id="evicted"),
     ],
 )
-def test_a_pod_with_claims_and_without_a_sandbox_is_unprepared(
-    phase: str, status: str | None, claims: list[dict[str, str]], *, expected: bool
+def test_how_long_a_deleted_pod_waited_for_its_sandbox(
+    more: dict[str, Any], conditions: list[dict[str, str]], expected: int
 ) -> None:
-    conditions = [{"type": "PodReadyToStartContainers", "status": status}] if status else []
-    pod = decoded(resourceClaims=claims, status={"phase": phase, "conditions": conditions})
-    assert pod.is_unprepared is expected
+    status = {"phase": "Pending", "startTime": "2026-01-01T00:00:00Z", **more, "conditions": conditions}
+    deleted = {"deletionTimestamp": "2026-01-01T00:01:10Z", "deletionGracePeriodSeconds": 30}
+    claims = [{"name": "gpus", "resourceClaimName": "c"}]
+    assert decoded(meta=deleted, resourceClaims=claims, status=status).unstarted_seconds == expected
+    assert decoded(meta=deleted, status=status).unstarted_seconds == 0
+    assert decoded(resourceClaims=claims, status=status).unstarted_seconds == 0
 
 
 def test_devices_that_the_kubelet_reports_unhealthy_are_read() -> None:

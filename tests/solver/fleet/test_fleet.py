@@ -159,7 +159,7 @@ def test_a_held_device_that_no_slice_publishes_is_listed() -> None:
 def test_a_held_device_whose_slices_are_away_is_on_the_node_that_its_allocation_names() -> None:
     held = b.claim("job", allocation=b.allocation(b.result("gpu", "gpu-0", "n1"), node_name="n1"))
     found = devices(b.node("n1", labels={"nvidia.com/gpu.clique": "c"}), held)["n1/gpu-0"]
-    assert (found.node, found.domain, found.nodes) == ("n1", "c", ())
+    assert (found.node, found.domain, found.nodes) == ("n1", "c", ("n1",))
     assert found.problems[0].message == (
         "pool gpu.example.com/n1 has no ResourceSlice: its driver on node n1 does not run, or publishes nothing yet"
     )

@@ -115,6 +115,30 @@ def test_pods_of_a_batch_share_the_whole_nodes_that_they_need() -> None:
     assert plan.report.status is SearchStatus.OPTIMAL
 
 
+def test_pods_that_fit_nowhere_open_no_nodes_for_others() -> None:
+    stuck = [b.pod(f"s{i}", cpu=100) for i in range(200)]
+    found = nodes_of(machines(*(f"n{i}" for i in range(8))), GPU, pods=[*small(8), *stuck])
+    assert len(set(found.values())) == 1
+
+
+def test_room_elsewhere_is_counted_once_for_all_pods() -> None:
+    labels = {"a": "b"}
+    nodes = [b.node("c1", labels=labels), b.node("n9"), *(b.node(f"n{i}", labels=labels) for i in range(3))]
+    slices = [b.gpu_slice(name) for name in ("n0", "n1", "n2", "n9")]
+    bound_to_label = [b.pod(f"q{i}", cpu=4, memory="8Gi", node_selector=labels) for i in range(16)]
+    found = nodes_of(nodes, slices, GPU, pods=[*small(16), *bound_to_label])
+    assert Counter(found.values())["c1"] == 16
+    assert len(set(found.values())) == 2
+
+
+def test_large_pods_that_fit_only_on_whole_nodes_share_them() -> None:
+    full = [[b.node(f"c{i}"), replace(b.pod(f"r{i}", cpu=56), node_name=f"c{i}")] for i in range(20)]
+    large = [b.pod(f"l{i}", cpu=16) for i in range(8)]
+    tiny = [b.pod(f"t{i}", cpu="100m") for i in range(96)]
+    found = nodes_of(*full, machines(*(f"n{i}" for i in range(8))), GPU, pods=[*large, *tiny])
+    assert len({found[f"l{i}"] for i in range(8)}) <= 3
+
+
 def test_pods_without_devices_share_the_nodes_that_pods_with_devices_open() -> None:
     asking = [b.pod(f"g{i}", f"c{i}", cpu=4, memory="8Gi") for i in range(8)]
     claims = [b.claim(f"c{i}") for i in range(8)]

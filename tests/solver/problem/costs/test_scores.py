@@ -132,10 +132,11 @@ def test_room_elsewhere_is_counted_once_for_all_pods() -> None:
 
 
 def test_large_pods_that_fit_only_on_whole_nodes_share_them() -> None:
-    full = [[b.node(f"c{i}"), replace(b.pod(f"r{i}", cpu=56), node_name=f"c{i}")] for i in range(20)]
+    full = [b.node(f"c{i}") for i in range(20)]
+    running = [replace(b.pod(f"r{i}", cpu=56), node_name=f"c{i}") for i in range(20)]
     large = [b.pod(f"l{i}", cpu=16) for i in range(8)]
     tiny = [b.pod(f"t{i}", cpu="100m") for i in range(96)]
-    found = nodes_of(*full, machines(*(f"n{i}" for i in range(8))), GPU, pods=[*large, *tiny])
+    found = nodes_of(full, running, machines(*(f"n{i}" for i in range(8))), GPU, pods=[*large, *tiny])
     assert len({found[f"l{i}"] for i in range(8)}) <= 3
 
 

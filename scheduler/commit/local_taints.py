@@ -11,9 +11,9 @@ each failure, because the device may work the next time and may be the only one 
 while (effect None).
 
 `SuspectDevices`: a pod that a controller replaces ended as Failed on the device, or was deleted after it could not
-start there, or the kubelet reports the device Unhealthy (status.containerStatuses[].allocatedResourcesStatus, KEP-4680). It
-gets a taint of effect None, so that the solver prefers every other device. Otherwise a deterministic best fit would
-give the bad device to every replacement. Pods that were evicted or preempted do not count.
+start there, or the kubelet reports the device Unhealthy (status.containerStatuses[].allocatedResourcesStatus,
+KEP-4680). It gets a taint of effect None, so that the solver prefers every other device. Otherwise a deterministic best
+fit would give the bad device to every replacement. Pods that were evicted or preempted do not count.
 """
 
 import asyncio

@@ -27,7 +27,7 @@ class AntiAffinityTracker:
 
     rule: AntiAffinityRule
     holding: Mask
-    wanted: Mask
+    selected: Mask
 
     @classmethod
     def of(cls, rule: AntiAffinityRule) -> "AntiAffinityTracker":
@@ -39,8 +39,8 @@ class AntiAffinityTracker:
         """Return the nodes whose domains have no pod that excludes the class, or that the class excludes."""
         refused: Mask | None = None
         if pod_class.index in self.rule.holders:
-            refused = self.rule.topology.nodes_in(self.wanted)
-        if pod_class.index in self.rule.wanted:
+            refused = self.rule.topology.nodes_in(self.selected)
+        if pod_class.index in self.rule.selected:
             others = self.rule.topology.nodes_in(self.holding)
             refused = others if refused is None else refused | others
         return None if refused is None else ~refused
@@ -48,20 +48,20 @@ class AntiAffinityTracker:
     def objections(self, pod_class: PodClass) -> Iterator[tuple[Mask, Reason]]:
         """Return the nodes that are left, with what the others lack."""
         if pod_class.index in self.rule.holders:
-            yield ~self.rule.topology.nodes_in(self.wanted), self.rule.holder_reason
-        if pod_class.index in self.rule.wanted:
-            yield ~self.rule.topology.nodes_in(self.holding), self.rule.wanted_reason
+            yield ~self.rule.topology.nodes_in(self.selected), self.rule.holder_reason
+        if pod_class.index in self.rule.selected:
+            yield ~self.rule.topology.nodes_in(self.holding), self.rule.selected_reason
 
     def take(self, pod_class: PodClass, node: int) -> None:
         """Count the pod in the node's domain."""
         domain = self.rule.topology.domain_of[node]
         if domain != NO_DOMAIN:
             self.holding[domain] |= pod_class.index in self.rule.holders
-            self.wanted[domain] |= pod_class.index in self.rule.wanted
+            self.selected[domain] |= pod_class.index in self.rule.selected
 
     def copy(self) -> "AntiAffinityTracker":
         """Copy what is noted."""
-        return AntiAffinityTracker(self.rule, self.holding.copy(), self.wanted.copy())
+        return AntiAffinityTracker(self.rule, self.holding.copy(), self.selected.copy())
 
 
 @dataclass(slots=True, eq=False)
@@ -161,7 +161,7 @@ class InterPodTracker:
     def of(cls, inter_pod: InterPodRules) -> "InterPodTracker":
         """Start with nothing placed."""
         rules: tuple[tuple[AntiAffinityTracker | AffinityTracker | SpreadTracker, frozenset[int]], ...] = (
-            *((AntiAffinityTracker.of(each), each.holders | each.wanted) for each in inter_pod.anti_affinity),
+            *((AntiAffinityTracker.of(each), each.holders | each.selected) for each in inter_pod.anti_affinity),
             *((AffinityTracker.of(each), each.members | each.supporters) for each in inter_pod.affinity),
             *((SpreadTracker.of(each), each.constrained | each.selected) for each in inter_pod.spread),
         )

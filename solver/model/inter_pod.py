@@ -75,14 +75,14 @@ def add_inter_pod_rules(variables: Variables) -> None:
 
 def _add_anti_affinity(places: _Places, rule: AntiAffinityRule) -> None:
     """In a domain: one pod that both holds the term and is meant by it, or some that hold it, or some that it means."""
-    both = places.by_domain(rule.holders & rule.wanted, rule.topology)
-    holding = places.by_domain(rule.holders - rule.wanted, rule.topology)
-    wanted = places.by_domain(rule.wanted - rule.holders, rule.topology)
-    for domain in sorted({*both, *holding, *wanted}):
-        if domain not in both and not (domain in holding and domain in wanted):
+    both = places.by_domain(rule.holders & rule.selected, rule.topology)
+    holding = places.by_domain(rule.holders - rule.selected, rule.topology)
+    selected = places.by_domain(rule.selected - rule.holders, rule.topology)
+    for domain in sorted({*both, *holding, *selected}):
+        if domain not in both and not (domain in holding and domain in selected):
             continue
         total = Expression(dict.fromkeys(both.get(domain, ()), 1))
-        for each in (holding, wanted):
+        for each in (holding, selected):
             if each.get(domain):
                 total.add(places.presence(each[domain], _ANTI_AFFINITY))
         places.variables.form.require(total, _ANTI_AFFINITY, high=1)

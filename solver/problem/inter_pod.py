@@ -7,7 +7,7 @@ from solver.domain import Batch, Budget, Namespace, Pod
 from solver.problem.skipped_pods import quarantining, subject_of
 from solver.rules.affinity import batch as affinity_batch
 from solver.rules.affinity import nodes as affinity_nodes
-from solver.rules.forms.inter_pod import AffinityRule, InterPodRules
+from solver.rules.forms.inter_pod import InterPodRules
 from solver.rules.forms.limits import Limit
 from solver.rules.inter_pod.inter_pod_context import InterPodCache, InterPodContext
 from solver.rules.inter_pod.pod_keys import (
@@ -96,26 +96,24 @@ class InterPodRuleBuilder:
         if all(interpod_key == NO_INTER_POD_RULES for interpod_key in interpod_keys.values()):
             return BuiltInterPodRules()
         context, selected = self.context, selected_classes(interpod_keys)
-        apart = list(affinity_batch.anti_affinity_rules(interpod_keys, selected, sizes, context))
+        limits, anti_affinity = affinity_batch.anti_affinity_rules(interpod_keys, selected, sizes, context)
         asked = ((pod_class, interpod_key.host_ports) for pod_class, interpod_key in interpod_keys.items())
-        limits = [each for each in apart if isinstance(each, Limit)]
         limits += ports_batch.limits(asked, sizes, len(context.running.node_index))
-        groups = list(affinity_batch.affinity_rules(interpod_keys, selected, context))
+        affinity = list(affinity_batch.affinity_rules(interpod_keys, selected, context))
+        refused: list[tuple[int, ExcludedNodes]] = []
+        for rule in affinity:
+            if rule.is_settled:
+                nodes = ExcludedNodes(~rule.nodes(rule.supported), rule.reason)
+                refused += [(pod_class, nodes) for pod_class in sorted(rule.members)]
         return BuiltInterPodRules(
             limits=tuple(limits),
             inter_pod=InterPodRules.of(
-                anti_affinity=tuple(each for each in apart if not isinstance(each, Limit)),
-                affinity=tuple(each for each in groups if not each.is_settled),
+                anti_affinity=tuple(anti_affinity),
+                affinity=tuple(rule for rule in affinity if not rule.is_settled),
                 spread=tuple(spread_batch.spread_rules(interpod_keys, selected, pods, context)),
             ),
-            refused=[each for group in groups if group.is_settled for each in _refused(group)],
+            refused=refused,
         )
-
-
-def _refused(group: AffinityRule) -> Iterator[tuple[int, ExcludedNodes]]:
-    """Return, for each of its classes, the nodes where running pods do not satisfy an affinity."""
-    refused = ExcludedNodes(~group.nodes(group.supported), group.reason)
-    return ((pod_class, refused) for pod_class in sorted(group.members))
 
 
 def _number(selector_index: PodSelectorIndex, pod: Pod) -> None:

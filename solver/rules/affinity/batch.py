@@ -13,25 +13,33 @@ from solver.rules.inter_pod.pod_keys import InterPodKey, SelectedClasses, term_s
 
 def anti_affinity_rules(
     interpod_keys: Mapping[int, InterPodKey],
-    selected: SelectedClasses,
+    selected_classes: SelectedClasses,
     sizes: Mapping[int, int],
     context: InterPodContext,
-) -> Iterator[AntiAffinityRule | Limit]:
+) -> tuple[list[Limit], list[AntiAffinityRule]]:
     """Return the rules between classes; a term that selects just the classes that hold it becomes a limit instead."""
-    holders: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
+    holders_by_term: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
     for pod_class, interpod_key in interpod_keys.items():
         for term in interpod_key.anti_affinity:
-            holders[term.topology_key, context.selector_index.number(term_selector(term))].add(pod_class)
-    for (key, pod_selector), holding in holders.items():
-        wanted = selected.get(pod_selector, frozenset())
-        if not wanted or sum(sizes[each] for each in wanted | holding) < 2:  # noqa: PLR2004 - two pods at least
+            number = context.selector_index.number(term_selector(term))
+            holders_by_term[term.topology_key, number].add(pod_class)
+    limits: list[Limit] = []
+    rules: list[AntiAffinityRule] = []
+    for (topology_key, number), holders in holders_by_term.items():
+        selected = selected_classes.get(number, frozenset())
+        if not selected or sum(sizes[each] for each in selected | holders) < 2:  # noqa: PLR2004 - two pods at least
             continue
-        topology = context.topologies.of(key)
-        if wanted == holding:
-            takes = dict.fromkeys(sorted(wanted), 1)
-            yield Limit("pod anti-affinity", topology.domain_of, (1,) * topology.count, takes, ANTI_AFFINITY)
+        topology = context.topologies.of(topology_key)
+        if selected == holders:
+            takes = dict.fromkeys(sorted(selected), 1)
+            limits.append(Limit("pod anti-affinity", topology.domain_of, (1,) * topology.count, takes, ANTI_AFFINITY))
         else:
-            yield AntiAffinityRule(topology, frozenset(holding), wanted, ANTI_AFFINITY, EXISTING)
+            rules.append(
+                AntiAffinityRule(
+                    topology, frozenset(holders), selected, holder_reason=ANTI_AFFINITY, selected_reason=EXISTING
+                )
+            )
+    return limits, rules
 
 
 def affinity_rules(
@@ -43,11 +51,11 @@ def affinity_rules(
         if interpod_key.affinity:
             members[interpod_key.affinity].add(pod_class)
     for terms, those in members.items():
-        wanted = tuple(dict.fromkeys(map(term_selector, terms)))
-        numbers = {context.selector_index.number(each) for each in wanted}
+        pod_selectors = tuple(dict.fromkeys(map(term_selector, terms)))
+        numbers = {context.selector_index.number(each) for each in pod_selectors}
         matching = frozenset.intersection(*(selected.get(each, frozenset()) for each in numbers))
         places = tuple(context.topologies.of(term.topology_key) for term in terms)
-        occupied = context.counts(*wanted).all > 0
+        occupied = context.counts(*pod_selectors).all > 0
         supported = tuple(each.of_nodes(occupied) for each in places)
         yield AffinityRule(
             topologies=places,

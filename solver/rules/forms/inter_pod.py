@@ -17,17 +17,17 @@ from solver.rules.forms.domains import Domains, Topology
 @dataclass(frozen=True, slots=True, eq=False)
 class AntiAffinityRule:
     """
-    No pod of the classes `holders` shares a domain with another pod of the classes `wanted`.
+    No pod of the classes `holders` shares a domain with another pod of the classes `selected`.
 
     A class may be in both; then two pods of it share no domain either. `holder_reason` is for a pod of `holders` where
-    one of `wanted` is, `wanted_reason` the other way round.
+    one of `selected` is, `selected_reason` the other way round.
     """
 
     topology: Topology
     holders: frozenset[int]
-    wanted: frozenset[int]
+    selected: frozenset[int]
     holder_reason: Reason
-    wanted_reason: Reason
+    selected_reason: Reason
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,10 +114,10 @@ class InterPodRules:
     ) -> "InterPodRules":
         """Collect the classes that the rules name."""
         concerned: set[int] = set()
-        for pair in anti_affinity:
-            concerned |= pair.holders | pair.wanted
-        for group in affinity:
-            concerned |= group.members | group.supporters
-        for each in spread:
-            concerned |= each.constrained | each.selected
+        for anti in anti_affinity:
+            concerned |= anti.holders | anti.selected
+        for near in affinity:
+            concerned |= near.members | near.supporters
+        for even in spread:
+            concerned |= even.constrained | even.selected
         return cls(anti_affinity, affinity, spread, frozenset(concerned))

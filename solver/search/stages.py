@@ -6,62 +6,26 @@ generation, the exact model, and LNS where that is too large. Every stage is gua
 loses its own result only.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from solver.domain import Budget, LevelReport, SearchStage
-from solver.greedy import Greedy, Order
-from solver.greedy.device_fit import FitCache
-from solver.greedy.units import PlacementUnit, place, units
 from solver.model import build, objective
 from solver.model.objective import evaluate
 from solver.problem.problem import Problem
-from solver.search import bound, column_generation, decompose, exact, exhaustive, neighbourhoods, node_symmetry
+from solver.search import (
+    bound,
+    column_generation,
+    decompose,
+    exact,
+    exhaustive,
+    gangs_first,
+    neighbourhoods,
+    node_symmetry,
+)
 from solver.search.bound import Bounds
 from solver.search.decompose import Subproblem
 from solver.solution import Solution
-
-
-def gangs_first(problem: Problem, start: Solution, budget: Budget) -> Solution:
-    """Let one gang after the other choose before all others; never worse than the start."""
-    if not problem.rules.gangs or not problem.params.runs(SearchStage.GANGS_FIRST):
-        return start
-    best, known, first = start, evaluate(problem, start), frozenset[int]()
-    fit_cache = FitCache(problem)
-    left = problem.params.gangs_first_runs
-    for gang in _waiting(problem, start, fit_cache, budget):
-        for order in (Order.QUEUE_BEST_FIT, Order.SMALL_BEST_FIT):
-            if left == 0 or budget.should_stop():
-                return best
-            left -= 1
-            found = Greedy(problem, fit_cache, order, first=first | {gang}).run(budget.should_stop)
-            reached = evaluate(problem, found)
-            if reached > known:
-                best, known, first = found, reached, first | {gang}
-                break
-    return best
-
-
-def _waiting(problem: Problem, start: Solution, fit_cache: FitCache, budget: Budget) -> Iterator[int]:
-    """Return the first classes of gangs without any place that would have one if they were alone, by priority."""
-    placed = {choice.pod_class for choice in start.choices}
-    if all(placed & set(rule.classes) for rule in problem.rules.gangs):
-        return
-    for unit in units(problem, Greedy(problem, fit_cache, Order.QUEUE_BEST_FIT).sequence()):
-        if budget.should_stop():
-            return
-        if (
-            unit.rule is not None
-            and not placed & set(unit.rule.classes)
-            and _fits_alone(problem, unit, fit_cache, budget)
-        ):
-            yield unit.rule.classes[0]
-
-
-def _fits_alone(problem: Problem, unit: PlacementUnit, fit_cache: FitCache, budget: Budget) -> bool:
-    alone = Greedy(problem, fit_cache, Order.QUEUE_BEST_FIT, stop=budget.should_stop).start()
-    place(alone, unit)
-    return bool(alone.solution.choices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +53,7 @@ def search(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
         return SearchResult(alone, levels, (SearchStage.EXHAUSTIVE,), (0, 0))
     best, bounds = _bounded(problem, start, budget)
     if not bound.only_packing_open(problem, best.levels):
-        better = gangs_first(problem, start, budget)
+        better = gangs_first.gangs_first(problem, start, budget)
         if better is not start:
             best, bounds = _bounded(problem, better, budget)
     if best.is_proven or budget.should_stop():

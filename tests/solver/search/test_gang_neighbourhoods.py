@@ -12,7 +12,7 @@ from solver.greedy.device_fit import FitCache
 from solver.model.objective import evaluate
 from solver.problem.problem import Problem
 from solver.search import bound, neighbourhoods
-from solver.search.neighbourhoods import GangNeighbourhoods
+from solver.search.gang_neighbourhoods import GangNeighbourhoods
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s

@@ -8,7 +8,7 @@ from solver import greedy
 from solver.domain import Batch, Budget
 from solver.model.objective import best_of, evaluate
 from solver.problem.problem import Problem
-from solver.search import stages
+from solver.search import gangs_first
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -23,7 +23,7 @@ def placed(problem: Problem, solution: Solution) -> tuple[int, ...]:
 def improved(problem: Problem) -> tuple[Solution, Solution]:
     """Before and after."""
     start = best_of(problem, greedy.candidates(problem))
-    return start, stages.gangs_first(problem, start, s.PATIENT)
+    return start, gangs_first.gangs_first(problem, start, s.PATIENT)
 
 
 def test_a_gang_runs_where_pods_before_it_can_go_elsewhere() -> None:
@@ -58,7 +58,7 @@ def test_a_gang_that_fits_nowhere_even_alone_costs_no_run(monkeypatch: pytest.Mo
     problem = problem_of([*racks(2, gpus=4), *claims], Batch(pods=(*members,), gangs=(b.gang("g", 5),)))
     start = best_of(problem, greedy.candidates(problem))
     monkeypatch.setattr(greedy.Greedy, "run", lambda *_: pytest.fail("nothing to try"))
-    assert stages.gangs_first(problem, start, s.PATIENT) is start
+    assert gangs_first.gangs_first(problem, start, s.PATIENT) is start
 
 
 @pytest.mark.parametrize("looks", range(6))
@@ -67,5 +67,5 @@ def test_a_budget_ends_it_anywhere(looks: int) -> None:
     start = best_of(problem, greedy.candidates(problem))
     ticks = itertools.count()
     budget = Budget(seconds=1.0, clock=lambda: 2.0 * (next(ticks) >= looks), started=0.0)
-    found = stages.gangs_first(problem, start, budget)
+    found = gangs_first.gangs_first(problem, start, budget)
     assert placed(problem, found) in {(8, 0), (8, 4)}

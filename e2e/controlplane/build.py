@@ -43,9 +43,7 @@ def controlplane_binary(kubernetes: str | None = None) -> Path:
     `kubernetes` is a minor version such as "1.37"; without it `versions.chosen` says which. Raises BuildError or
     UnknownVersionError.
     """
-    kubernetes = versions.chosen(kubernetes)
-    flags = [f"-modfile={_module(kubernetes)}", "-tags", _tags(kubernetes), "-ldflags", _ldflags(kubernetes), "."]
-    binary = compiled(_path(kubernetes), SOURCE, flags, "the control plane")
+    binary = of_kubernetes("controlplane", SOURCE, versions.chosen(kubernetes), "the control plane")
     with contextlib.suppress(FileExistsError):
         binary.with_name("kubectl").symlink_to(binary.name)
     return binary
@@ -53,7 +51,18 @@ def controlplane_binary(kubernetes: str | None = None) -> Path:
 
 def is_built(kubernetes: str | None = None) -> bool:
     """Whether the cache has the binary. Raises BuildError or UnknownVersionError."""
-    return _path(versions.chosen(kubernetes)).exists()
+    return _path("controlplane", SOURCE, versions.chosen(kubernetes)).exists()
+
+
+def of_kubernetes(name: str, source: Path, kubernetes: str, what: str) -> Path:
+    """
+    Return a program that links a version of Kubernetes: `source` has a VERSION.mod and a VERSION.sum for each version.
+
+    It is built first where the cache has none. Raises BuildError.
+    """
+    module = f"-modfile={_module(kubernetes, source)}"
+    flags = [module, "-tags", _tags(kubernetes), "-ldflags", _ldflags(kubernetes), "."]
+    return compiled(_path(name, source, kubernetes), source, flags, what)
 
 
 def compiled(binary: Path, source: Path, flags: list[str], what: str) -> Path:
@@ -67,9 +76,14 @@ def compiled(binary: Path, source: Path, flags: list[str], what: str) -> Path:
 
 
 def tool(name: str, source: Path, package: str, *flags: str) -> Path:
-    """Return a program of another module, whose go.mod and go.sum lie in `source`, as `compiled`. Raises BuildError."""
+    """
+    Return a program of another module, whose go.mod and go.sum lie in `source`, as `compiled`. Raises BuildError.
+
+    `package` is one that the module requires, or a folder of the module itself, such as "./driver".
+    """
     digest = hashlib.sha256("\0".join([go_version(go_command()) or "", package, *flags]).encode())
-    for path in (source / "go.mod", source / "go.sum"):
+    own = sorted((source / package).glob("*.go")) if package.startswith("./") else []
+    for path in (source / "go.mod", source / "go.sum", *own):
         digest.update(path.read_bytes())
     binary = cache_folder(name) / digest.hexdigest()[:16] / name
     return compiled(binary, source, [*flags, "-ldflags", "-s -w", package], name)
@@ -92,15 +106,16 @@ def cache_folder(name: str) -> Path:
     return folder
 
 
-def _path(kubernetes: str) -> Path:
+def _path(name: str, source: Path, kubernetes: str) -> Path:
     digest = hashlib.sha256((go_version(go_command()) or "").encode())
-    for path in sorted([_module(kubernetes), _module(kubernetes).with_suffix(".sum"), *SOURCE.glob("*.go")]):
+    module = _module(kubernetes, source)
+    for path in sorted([module, module.with_suffix(".sum"), *source.glob("*.go")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return cache_folder("controlplane") / f"{kubernetes}-{digest.hexdigest()[:16]}" / "controlplane"
+    return cache_folder(name) / f"{kubernetes}-{digest.hexdigest()[:16]}" / name
 
 
-def _module(kubernetes: str) -> Path:
-    return SOURCE / f"{kubernetes}.mod"
+def _module(kubernetes: str, source: Path = SOURCE) -> Path:
+    return source / f"{kubernetes}.mod"
 
 
 @functools.cache

@@ -20,7 +20,7 @@ TESTS ?= tests
 OLDEST := $(addprefix tests/, deploy $(addprefix integration/test_, placing.py claim_life_cycle.py device_taints.py missing_rights.py secure_metrics.py))
 SEED := $(or $(SEED),$(shell echo $$RANDOM))
 PYTEST = $(VENV)/pytest -q --randomly-seed=$(SEED)
-UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane"
+UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane and not nodes"
 # Tests on the API server mostly wait: four processes, each with a control plane of its own, share two cores.
 # Their API servers collect garbage a third as often: a tenth less CPU time, for twice the memory, 800 MB each.
 CONTROLPLANE = GOGC=300 $(PYTEST) -n 4 --dist worksteal -m controlplane

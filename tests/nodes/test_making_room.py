@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.controlplane import wait_until
 from tests.support.nodes_world import NodesWorld
 
 pytestmark = pytest.mark.nodes

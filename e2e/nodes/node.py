@@ -115,7 +115,7 @@ class Node:
         self.steer("resources.yaml", yaml.safe_dump({"slices": slices}))
         for driver in self._drivers:
             driver.tell(signal.SIGHUP)
-        self._wait(self._drivers[-1], lambda: _holds(self.published(), devices))
+        self._wait(self._drivers[-1], lambda: holds(self.published(), devices))
 
     def steer(self, name: str, text: str | None) -> None:
         """Write a file that steers the driver, as `go/driver/main.go` lists them; None removes it."""
@@ -289,7 +289,7 @@ def new_instance() -> str:
     return secrets.token_hex(4)
 
 
-def _holds(published: list[Json], wanted: Sequence[Json]) -> bool:
+def holds(published: list[Json], wanted: Sequence[Json]) -> bool:
     """Say whether exactly the wanted devices are published; the API server adds fields with defaults."""
     expected = sorted(wanted, key=lambda device: str(device["name"]))
     return len(published) == len(expected) and all(map(_contains, published, expected))

@@ -3,6 +3,7 @@
 import os
 import secrets
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -20,17 +21,22 @@ from tests.support.nodes_world import SCHEDULER, NodesWorld
 
 
 @pytest.fixture(scope="session")
-def plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
-    """The API server with every DRA feature on and controllers; kubelets are the nodes' own."""
+def programs(pytestconfig: pytest.Config) -> Programs:
+    """Everything that runs on nodes, built; skips where this machine cannot have nodes, and fails there in CI."""
     if reason := unusable():
         if os.environ.get("CI") == "true":  # where every test must run, none may be left out in silence
             pytest.fail(reason)
         pytest.skip(reason)
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
-    if capture is not None:
-        with capture.global_and_fixture_disabled():
-            build.controlplane_binary()  # minutes on a fresh machine: its progress must be seen
-            Programs.built()
+    with capture.global_and_fixture_disabled() if capture else nullcontext():
+        build.controlplane_binary()  # minutes on a fresh machine: its progress must be seen
+        return Programs.built()
+
+
+@pytest.fixture(scope="session")
+def plane(programs: Programs) -> Iterator[ControlPlane]:
+    """The API server with every DRA feature on and controllers; kubelets are the nodes' own."""
+    del programs  # built by now
     with ControlPlane.start(feature_gates=gates.chosen()) as started:
         yield started
 

@@ -61,43 +61,46 @@ def _containerd(name: str) -> Path:
 
 
 def _runc() -> Path:
-    """Find runc on the path, else fetch Debian's: it is C in part, and Go alone cannot build it."""
+    """Find runc: on the path, else Debian's, which is unpacked and not installed, else one that is built here."""
     if found := shutil.which("runc"):
         return Path(found)
+    if shutil.which("apt-get") and shutil.which("dpkg"):
+        return _debian_runc()
+    try:
+        # It enters namespaces in C, and without seccomp no sandbox of a pod starts.
+        return build.tool("runc", _HERE / "runc", "github.com/opencontainers/runc", "-tags", "seccomp", cgo=True)
+    except build.BuildError as error:
+        raise build.BuildError(f"install runc, or a C compiler, pkg-config and libseccomp's headers: {error}") from None
+
+
+def _debian_runc() -> Path:
     folder = build.cache_folder("runc")
     binary = folder / "debian" / "usr" / "sbin" / "runc"
     with build.locked(folder / "lock"):
         if not binary.exists():
-            _fetch(folder, folder / "debian")
-    if not binary.exists():
-        raise build.BuildError(f"Debian's package runc has no {binary.relative_to(folder / 'debian')}: install runc")
+            print("fetching Debian's runc (once)", file=sys.stderr, flush=True)
+            _unpack(folder, folder / "debian")
     return binary
 
 
-def _fetch(folder: Path, unpacked: Path) -> None:
-    """Unpack Debian's package without installing it. Raises BuildError."""
-    print("fetching Debian's runc (once)", file=sys.stderr, flush=True)
+def _unpack(folder: Path, unpacked: Path) -> None:
+    """Fetch Debian's package and unpack it. Raises BuildError."""
     with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder) as made:
         staging = Path(made)
         # The machine's own lists may be missing, and stay as they are.
         lists = ("-o", f"Dir::State::Lists={staging / 'lists'}", "-o", f"Dir::Cache={staging / 'cache'}")
         for name in ("lists", "cache/archives"):
             (staging / name / "partial").mkdir(parents=True)
-        try:
-            _run(["apt-get", "-qq", *lists, "update"], staging)
-            _run(["apt-get", "-qq", *lists, "download", "runc"], staging)
-            _run(["dpkg", "-x", *map(str, staging.glob("runc_*.deb")), str(staging / "unpacked")], staging)
-        except OSError as error:
-            raise build.BuildError(
-                f"runc is not on the path, and there is no Debian to take it from: {error}"
-            ) from None
+        _run(["apt-get", "-qq", *lists, "update"], staging)
+        _run(["apt-get", "-qq", *lists, "download", "runc"], staging)
+        _run(["dpkg", "-x", *map(str, staging.glob("runc_*.deb")), "unpacked"], staging)
         (staging / "unpacked").rename(unpacked)
 
 
 def _run(command: list[str], folder: Path) -> None:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise build.BuildError(f"runc is not on the path, and {' '.join(command)} failed: {done.stderr.strip()}")
+        raise build.BuildError(f"install runc: {' '.join(command)} failed: {done.stderr.strip()}")
 
 
 if __name__ == "__main__":

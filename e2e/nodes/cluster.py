@@ -21,6 +21,8 @@ from e2e.nodes.node import SLICES, Json, Node, Place
 from e2e.nodes.programs import Programs
 
 CGROUPS: Final = Path("/sys/fs/cgroup")
+_PREFIX: Final = "dovetail-nodes-"
+"""Of a folder with the state of nodes; the id of the process that started them follows."""
 HIDDEN: Final = (Path("/var/lib"), Path("/var/log"), Path("/run"))
 """Where a node sees its own files in place of the machine's."""
 
@@ -30,7 +32,7 @@ class Nodes:
     Real nodes with kubelet, containerd and driver; `start` makes them, the end of a `with` block ends them.
 
     Should this process die without it, each node's holder notices, ends all processes of the node and removes its
-    cgroup and its folder. Where that one is killed too, the processes die with it, and the next start removes cgroups.
+    cgroup and its folder. Where that one is killed too, the processes die with it, and the next start removes the rest.
     """
 
     def __init__(self, plane: ControlPlane, nodes: dict[str, Node], ends: contextlib.ExitStack) -> None:
@@ -58,7 +60,8 @@ class Nodes:
         nothing left running.
         """
         programs = Programs.built(plane.kubernetes)
-        folder = Path(tempfile.mkdtemp(prefix="dovetail-nodes-"))  # short: sockets' paths have at most 108 bytes
+        _remove_stale()
+        folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         with contextlib.ExitStack() as ends:
             ends.callback(shutil.rmtree, folder, ignore_errors=True)
             nodes: dict[str, Node] = {}
@@ -102,6 +105,13 @@ class Nodes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def _remove_stale() -> None:
+    """Remove folders of processes that are gone, as are their nodes' holders."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+        if not Path("/proc", path.name.removeprefix(_PREFIX).partition("-")[0]).exists():
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _remove(plane: ControlPlane, node: Node) -> None:

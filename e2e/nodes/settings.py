@@ -69,6 +69,7 @@ def write_kubelet(folder: Path, cgroup: str, changes: dict[str, Any]) -> Path:
         "authorization": {"mode": "AlwaysAllow"},
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": f"/{cgroup}",
+        "clusterDNS": ["10.0.0.10"],  # nobody answers there; without it each pod gets a warning
         "containerRuntimeEndpoint": SOCKET,
         "failCgroupV1": False,
         "failSwapOn": False,

@@ -60,6 +60,8 @@ def test_a_claim_keeps_its_device_while_a_kubelet_restarts(world: NodesWorld) ->
     world.claim_of("after", {})
     world.pod("after", claim="after")
     wait_until(lambda: world.condition("after").get("status") == "False")
+    assert "none matches" in world.condition("after")["message"]
+    assert "no driver publishes a device that a node of the cluster can use" in world.condition("after")["message"]
     assert world.held("after") == []
     node.publish(GPUS)  # a driver does so by itself within 30 s
     container = world.runs("after")

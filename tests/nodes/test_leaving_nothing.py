@@ -103,3 +103,4 @@ def test_what_a_killed_holder_leaves_the_next_one_removes(plane: ControlPlane) -
         os.kill(pid, signal.SIGKILL)
     with Nodes.start(plane, 1, prefix="next"):
         assert not cgroups(pid)
+        assert not folder.parent.exists()

@@ -48,18 +48,20 @@ class Nodes:
         count: int,
         *,
         prefix: str = "node",
+        kubernetes: str | None = None,
         labels: Mapping[str, str] | None = None,
         kubeconfigs: Mapping[str, Path] | None = None,
         kubelet: Json | None = None,
     ) -> Self:
         """
-        Start nodes of the plane's Kubernetes and wait until they are ready and their drivers have published (10 s).
+        Start nodes and wait until they are ready and their drivers have published (about 5 s).
 
-        They are named PREFIX-0 and so on. Kubelets come as administrators, unless `kubeconfigs` has another way for a
+        They are named PREFIX-0 and so on. Kubelets are of the plane's Kubernetes, unless `kubernetes` names another
+        minor version, and come as administrators, unless `kubeconfigs` has another way for a
         node's name; `kubelet` has fields of their KubeletConfiguration. Raises BuildError or ComponentError, with
         nothing left running.
         """
-        programs = Programs.built(plane.kubernetes)
+        programs = Programs.built(kubernetes or plane.kubernetes)
         _remove_stale()
         folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         with contextlib.ExitStack() as ends:
@@ -73,6 +75,7 @@ class Nodes:
                     cgroup=f"dovetail-node-{os.getpid()}-{folder.name[-8:]}{index}",
                     kubeconfig=(kubeconfigs or {}).get(name, plane.kubeconfig),
                     labels=dict(labels or {}),
+                    kubernetes=kubernetes or plane.kubernetes,
                     kubelet=kubelet or {},
                 )
                 place.folder.mkdir()
@@ -144,7 +147,7 @@ def _without_namespaces() -> str:
 
 
 def _without_cgroups() -> str:
-    """Try to make a cgroup where the nodes' are made."""
+    """Try what a node does: make a cgroup, and with cgroup v2 hand controllers down to it."""
     is_unified = (CGROUPS / "cgroup.controllers").exists()
     roots = [CGROUPS] if is_unified else [path for path in CGROUPS.glob("*") if (path / "cgroup.procs").exists()]
     if not roots:
@@ -156,4 +159,9 @@ def _without_cgroups() -> str:
             tried.rmdir()
         except OSError as error:
             return f"no cgroup can be made in {root}: {error.strerror}"
+    try:
+        if is_unified:
+            (CGROUPS / "cgroup.subtree_control").write_text("+cpuset +cpu +memory +pids")
+    except OSError as error:
+        return f"controllers cannot be handed down from {CGROUPS}: {error.strerror}"
     return ""

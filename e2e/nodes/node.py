@@ -6,8 +6,8 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from e2e.controlplane.gates import gate_flags
 from e2e.controlplane.plane import ControlPlane
 from e2e.controlplane.processes import Component, ComponentError
 from e2e.nodes import records, settings
-from e2e.nodes.programs import Programs
+from e2e.nodes.programs import Programs, kubelet
 
 READY_SECONDS: Final = 60.0
 GRACE_SECONDS: Final = 10.0
@@ -39,6 +39,8 @@ class Place:
     cgroup: str
     kubeconfig: Path
     labels: dict[str, str]
+    kubernetes: str
+    """The minor version of the kubelet at first."""
     kubelet: Json
     """Fields of the KubeletConfiguration that differ."""
 
@@ -94,6 +96,7 @@ class Node:
         self.folder = place.folder
         self._plane = plane
         self._programs = programs
+        self._kubernetes = place.kubernetes
         self._place = place
         self._holder: Holder | None = None
         self._containerd: Inside | None = None
@@ -106,8 +109,9 @@ class Node:
         """
         Let the driver publish these devices, and wait until the API server has them.
 
-        Devices, counter sets and `fields`, such as skipNodeOperations, are as in a ResourceSlice's spec. Raises
-        ComponentError, with the driver's log, where the slices do not come.
+        Devices, counter sets and `fields`, such as skipNodeOperations, are as in a ResourceSlice's spec. A driver that
+        does not run publishes them when it starts. Raises ComponentError, with the driver's log, where the slices do
+        not come.
         """
         slices = [{"devices": list(devices), **fields}]
         if counters:  # a slice has either
@@ -115,7 +119,8 @@ class Node:
         self.steer("resources.yaml", yaml.safe_dump({"slices": slices}))
         for driver in self._drivers:
             driver.tell(signal.SIGHUP)
-        self._wait(self._drivers[-1], lambda: holds(self.published(), devices))
+        if self._drivers:
+            self._wait(self._drivers[-1], lambda: self._has_published(devices, counters))
 
     def steer(self, name: str, text: str | None) -> None:
         """Write a file that steers the driver, as `go/driver/main.go` lists them; None removes it."""
@@ -128,9 +133,8 @@ class Node:
         staged.rename(path)
 
     def published(self) -> list[Json]:
-        """Return the devices of the node's slices as the API server has them, by name."""
-        found = [device for each in self.slices() for device in each["spec"].get("devices") or ()]
-        return sorted(found, key=lambda device: str(device["name"]))
+        """Return the devices of the node's slices as the API server has them."""
+        return _listed(self.slices(), "devices")
 
     def slices(self) -> list[Json]:
         """Return the slices of the node's driver."""
@@ -172,8 +176,16 @@ class Node:
         self._wait(driver, lambda: _REGISTERED in log.read_bytes()[before:] and bool(self.slices()))
         return driver
 
-    def restart_kubelet(self) -> None:
-        """Kill the kubelet, start it again, and wait until the node is ready; containers go on meanwhile."""
+    def restart_kubelet(self, kubernetes: str | None = None) -> None:
+        """
+        Kill the kubelet, start it again, and wait until the node is ready; containers go on meanwhile.
+
+        With `kubernetes`, a minor version, it is that version's from now on, which is built first where the cache has
+        none. Raises BuildError or ComponentError.
+        """
+        if kubernetes:
+            self._programs = replace(self._programs, kubelet=kubelet(kubernetes))
+            self._kubernetes = kubernetes
         if self._kubelet:
             self._kubelet.stop()
         self._start_kubelet()
@@ -185,7 +197,7 @@ class Node:
 
     def power_off(self) -> None:
         """Let all processes of the node end at once."""
-        for each in (*self._drivers, self._kubelet, self._containerd, self._holder):
+        for each in (self._holder, self._containerd, self._kubelet, *self._drivers):  # the first takes the others along
             if each:
                 each.stop()
         self._drivers.clear()
@@ -220,6 +232,10 @@ class Node:
             self.steer("resources.yaml", "slices: [{devices: []}]\n")
         self.start_driver()
 
+    def _has_published(self, devices: Sequence[Json], counters: Sequence[Json]) -> bool:
+        slices = self.slices()
+        return holds(_listed(slices, "devices"), devices) and holds(_listed(slices, "sharedCounters"), counters)
+
     def _start_containerd(self) -> Inside:
         path = settings.write_containerd(self.folder, self._programs, self._place.index)
         containerd = self._program("containerd", self._programs.containerd, f"--config={path}")
@@ -243,7 +259,7 @@ class Node:
             f"--hostname-override={self.name}",
             f"--node-ip={self._place.address}",
             "--node-labels=" + ",".join(f"{key}={value}" for key, value in self._place.labels.items()),
-            *gate_flags(self._plane.feature_gates, self._plane.kubernetes),
+            *gate_flags(self._plane.feature_gates, self._kubernetes),
         )
         self._wait(self._kubelet, lambda: self._is_ready(began))
 
@@ -289,10 +305,14 @@ def new_instance() -> str:
     return secrets.token_hex(4)
 
 
-def holds(published: list[Json], wanted: Sequence[Json]) -> bool:
-    """Say whether exactly the wanted devices are published; the API server adds fields with defaults."""
-    expected = sorted(wanted, key=lambda device: str(device["name"]))
-    return len(published) == len(expected) and all(map(_contains, published, expected))
+def _listed(slices: Iterable[Json], field: str) -> list[Json]:
+    return [each for published in slices for each in published["spec"].get(field) or ()]
+
+
+def holds(published: Sequence[Json], wanted: Sequence[Json]) -> bool:
+    """Say whether exactly the wanted devices, or counter sets, are published; the API server adds fields."""
+    found, expected = (sorted(each, key=lambda item: str(item["name"])) for each in (published, wanted))
+    return len(found) == len(expected) and all(map(_contains, found, expected))
 
 
 def _contains(found: Any, wanted: Any) -> bool:

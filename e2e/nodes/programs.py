@@ -56,6 +56,13 @@ class Programs:
         )
 
 
+def kubelet(kubernetes: str) -> Path:
+    """Return the kubelet of a minor version. Raises BuildError."""
+    if not (_HERE / "kubelet" / f"{kubernetes}.mod").exists():
+        raise build.BuildError(f"no kubelet {kubernetes} can be built: e2e/nodes/kubelet has no {kubernetes}.mod")
+    return build.of_kubernetes("kubelet", _HERE / "kubelet", kubernetes, "the kubelet")
+
+
 def _containerd(name: str) -> Path:
     return build.tool(name, _HERE / "containerd", _CONTAINERD + name, "-tags", _CONTAINERD_TAGS)
 

@@ -56,17 +56,21 @@ func makeCgroup(name string) error {
 	return nil
 }
 
-// delegate hands all controllers of v2 down to the node's cgroup and what will be beneath it.
+// delegate hands the controllers of v2 that a kubelet uses down to the node's cgroup and what will be beneath it. They
+// stay on in the root, as systemd has them: that changes nothing for other processes.
 func delegate(root, folder string) error {
-	controllers, err := os.ReadFile(filepath.Join(root, "cgroup.controllers"))
+	there, err := os.ReadFile(filepath.Join(root, "cgroup.controllers"))
 	if err != nil {
 		return err
 	}
 	for _, each := range []string{root, folder} {
-		for _, controller := range strings.Fields(string(controllers)) {
+		for _, controller := range []string{"cpuset", "cpu", "io", "memory", "hugetlb", "pids"} {
+			if !slices.Contains(strings.Fields(string(there)), controller) {
+				continue
+			}
 			path := filepath.Join(each, "cgroup.subtree_control")
 			if err := os.WriteFile(path, []byte("+"+controller), 0o644); err != nil {
-				return fmt.Errorf("delegating %s: %w", controller, err)
+				return fmt.Errorf("handing down %s: %w", controller, err)
 			}
 		}
 	}

@@ -57,9 +57,8 @@ class Nodes:
         Start nodes and wait until they are ready and their drivers have published (about 5 s).
 
         They are named PREFIX-0 and so on. Kubelets are of the plane's Kubernetes, unless `kubernetes` names another
-        minor version, and come as administrators, unless `kubeconfigs` has another way for a
-        node's name; `kubelet` has fields of their KubeletConfiguration. Raises BuildError or ComponentError, with
-        nothing left running.
+        minor version, and come as administrators, unless `kubeconfigs` has another way for a node's name; `kubelet`
+        has fields of their KubeletConfiguration. Raises BuildError or ComponentError, with nothing left running.
         """
         programs = Programs.built(kubernetes or plane.kubernetes)
         _remove_stale()

@@ -34,6 +34,13 @@ def has_ended(world: NodesWorld, pod: str) -> bool:
     return found is None or found["status"]["phase"] in {"Succeeded", "Failed"}
 
 
+def is_bound_at_its_place(world: NodesWorld) -> bool:
+    """Say whether the preemptor is bound; fails when it loses its nomination before."""
+    place, bound = nominated(world, "preemptor"), "preemptor" in world.bound()  # in this order: binding ends the first
+    assert place == "node-0" or bound, world.told("preemptor")
+    return bound
+
+
 def test_a_preemptor_keeps_its_nomination_until_the_victim_has_given_its_device_back(
     world: NodesWorld, high: str
 ) -> None:
@@ -52,9 +59,8 @@ def test_a_preemptor_keeps_its_nomination_until_the_victim_has_given_its_device_
         assert world.devices("victim") == ["node-0/gpu-0"]
         time.sleep(HELD_SECONDS)
         assert nominated(world, "preemptor") == "node-0", world.told("preemptor")
-    while "preemptor" not in world.bound():
-        assert nominated(world, "preemptor") == "node-0" or "preemptor" in world.bound(), world.told("preemptor")
-        assert world.devices("latecomer") == []
+    world.wait_for("preemptor", lambda: is_bound_at_its_place(world))
+    assert world.devices("latecomer") == []
     world.runs("preemptor")
     assert [(each.call, each.name) for each in world.calls()] == [
         ("prepare", "victim"),

@@ -5,7 +5,7 @@ By the drivers' logs and by what containers printed: what a kubelet and a driver
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from e2e.controlplane.plane import ControlPlane
@@ -15,6 +15,7 @@ from e2e.nodes.records import Call, Container, PreparedDevice
 
 SETTLE_SECONDS: Final = 3.0
 """For how long a problem must be there: pod, claim and container are not read at one moment."""
+PAUSE_SECONDS: Final = 0.2
 
 Json = dict[str, Any]
 
@@ -26,14 +27,18 @@ def audit(plane: ControlPlane, nodes: Nodes) -> list[str]:
     A device that was prepared for two claims at once is told for ever. Else a problem must last for some seconds.
     """
     twice = [problem for node in nodes for problem in prepared_twice(node.calls())]
+    return [*twice, *lasting(lambda: _wrong_containers(plane, nodes))]
+
+
+def lasting(find: Callable[[], Iterable[str]]) -> list[str]:
+    """Return what is found each time for some seconds, empty as soon as nothing is left of it."""
     end = time.monotonic() + SETTLE_SECONDS
-    lasting: list[str] | None = None
-    while lasting is None or (lasting and time.monotonic() < end):
-        found = _wrong_containers(plane, nodes)
-        lasting = found if lasting is None else [each for each in lasting if each in found]
-        if lasting:
-            time.sleep(0.2)
-    return [*twice, *lasting]
+    found = list(find())
+    while found and time.monotonic() < end:
+        time.sleep(PAUSE_SECONDS)
+        again = set(find())
+        found = [each for each in found if each in again]
+    return found
 
 
 def prepared_twice(calls: Iterable[Call]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from e2e.controlplane import build, gates
 from e2e.controlplane.plane import ControlPlane
 from e2e.dovetail import Dovetail, install
 from e2e.nodes.cluster import Nodes, unusable
-from e2e.nodes.invariants import audit
+from e2e.nodes.invariants import audit, lasting
 from e2e.nodes.programs import Programs
 from tests.support.nodes_world import SCHEDULER, NodesWorld
 
@@ -76,7 +76,7 @@ def world(plane: ControlPlane, nodes: Nodes, dovetail: Dovetail) -> Iterator[Nod
         nodes.check()
         dovetail.check()
         assert audit(plane, nodes) == []
-        assert objects_audit(read(plane.request)) == []
+        assert lasting(lambda: map(str, objects_audit(read(plane.request)))) == []
     finally:
         made.clear()
         plane.request("DELETE", f"/api/v1/namespaces/{namespace}")

@@ -20,15 +20,17 @@ TESTS ?= tests
 OLDEST := $(addprefix tests/, deploy $(addprefix integration/test_, placing.py claim_life_cycle.py device_taints.py missing_rights.py secure_metrics.py))
 SEED := $(or $(SEED),$(shell echo $$RANDOM))
 PYTEST = $(VENV)/pytest -q --randomly-seed=$(SEED)
-UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane"
+UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane and not nodes"
 # Tests on the API server mostly wait: four processes, each with a control plane of its own, share two cores.
 # Their API servers collect garbage a third as often: a tenth less CPU time, for twice the memory, 800 MB each.
 CONTROLPLANE = GOGC=300 $(PYTEST) -n 4 --dist worksteal -m controlplane
+# One process: tests on real nodes share a control plane and two nodes, which take most of two cores' time to start.
+NODES = GOGC=300 $(PYTEST) -n 0
 # The cache serves every checkout; one run at a time writes it.
 MYPY = $(if $(shell command -v flock),flock $(CACHE)/mypy.lock) $(VENV)/mypy --cache-dir $(CACHE)/mypy
 VENV := .venv/bin
 
-.PHONY: help run compare questions latency scale differential reading bench regression chaos hostile upstream upstream-short perf versions upgrade rollout takeover alerts dashboards chart controlplane test unit integration oldest lint types layers format fix config reference api-schema monitoring chart-templates front browser site sync wheel wheel-check sbom image release-image release-check release-notes sign vulnerabilities workflows
+.PHONY: help run compare questions latency scale differential reading bench regression chaos hostile upstream upstream-short perf versions upgrade rollout takeover alerts dashboards chart controlplane test unit integration nodes-quick nodes-slow oldest lint types layers format fix config reference api-schema monitoring chart-templates front browser site sync wheel wheel-check sbom image release-image release-check release-notes sign vulnerabilities workflows
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -123,6 +125,18 @@ oldest: sync ## A short set of these tests on the oldest supported Kubernetes
 	@echo "== tests on the API server of Kubernetes 1.34 (SEED=$(SEED))"
 	@$(VENV)/python -m e2e.controlplane.build 1.34 >/dev/null
 	@DOVETAIL_KUBERNETES=1.34 $(CONTROLPLANE) $(OLDEST) $(ARGS)
+
+nodes-quick: sync ## Tests on real nodes: kubelet, containerd, a DRA driver (root; built first where missing, minutes the first time)
+	@echo "== tests on real nodes (SEED=$(SEED))"
+	@$(VENV)/python -m e2e.controlplane.build >/dev/null
+	@$(VENV)/python -m e2e.nodes.programs >/dev/null
+	@$(NODES) -m "nodes and not slow" $(if $(filter tests,$(TESTS)),tests/nodes,$(TESTS)) $(ARGS)
+
+nodes-slow: sync ## The other tests on real nodes
+	@echo "== slow tests on real nodes (SEED=$(SEED))"
+	@$(VENV)/python -m e2e.controlplane.build >/dev/null
+	@$(VENV)/python -m e2e.nodes.programs >/dev/null
+	@$(NODES) -m "nodes and slow" $(if $(filter tests,$(TESTS)),tests/nodes,$(TESTS)) $(ARGS)
 
 lint: sync ## Style, complexity, dead code, formatting
 	@echo "== lint"

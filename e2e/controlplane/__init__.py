@@ -27,6 +27,7 @@ From a program (kube-scheduler is not started unless asked for; nothing is left 
         peer.pid, peer.log, peer.access, peer.stop()           # access.request("GET", "/metrics")
         plane.components["kube-apiserver"].pid                 # the others, by name
 
-There are no nodes at first: create a Node, then patch its status (capacity, allocatable, condition Ready). What the
-stand-in does with pods and claims, and the annotations that it obeys, is told in `kubelet`.
+There are no nodes at first: create a Node, then patch its status (capacity, allocatable, condition Ready), or start
+real ones with kubelets, containers and a driver (`e2e.nodes`). What the stand-in does with pods and claims, and the
+annotations that it obeys, is told in `kubelet`.
 """

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from e2e.controlplane import versions
 
@@ -30,6 +31,13 @@ OLDEST_GO = (1, 26)
 LINE_SECONDS = 15.0
 _TOO_EARLY = 0.05
 """Up to this share of the packages nothing is said about the time that is left."""
+
+
+class _Module(NamedTuple):
+    """A folder with a go.mod, and whether the machine's C compiler takes part in building what is in it."""
+
+    folder: Path
+    cgo: bool
 
 
 class BuildError(RuntimeError):
@@ -43,9 +51,7 @@ def controlplane_binary(kubernetes: str | None = None) -> Path:
     `kubernetes` is a minor version such as "1.37"; without it `versions.chosen` says which. Raises BuildError or
     UnknownVersionError.
     """
-    kubernetes = versions.chosen(kubernetes)
-    flags = [f"-modfile={_module(kubernetes)}", "-tags", _tags(kubernetes), "-ldflags", _ldflags(kubernetes), "."]
-    binary = compiled(_path(kubernetes), SOURCE, flags, "the control plane")
+    binary = of_kubernetes("controlplane", SOURCE, versions.chosen(kubernetes), "the control plane")
     with contextlib.suppress(FileExistsError):
         binary.with_name("kubectl").symlink_to(binary.name)
     return binary
@@ -53,26 +59,46 @@ def controlplane_binary(kubernetes: str | None = None) -> Path:
 
 def is_built(kubernetes: str | None = None) -> bool:
     """Whether the cache has the binary. Raises BuildError or UnknownVersionError."""
-    return _path(versions.chosen(kubernetes)).exists()
+    return _path("controlplane", SOURCE, versions.chosen(kubernetes)).exists()
 
 
-def compiled(binary: Path, source: Path, flags: list[str], what: str) -> Path:
-    """Return a binary of the cache; build it in the folder of its Go module where it is missing. Raises BuildError."""
+def of_kubernetes(name: str, source: Path, kubernetes: str, what: str) -> Path:
+    """
+    Return a program that links a version of Kubernetes: `source` has a VERSION.mod and a VERSION.sum for each version.
+
+    It is built first where the cache has none. Raises BuildError.
+    """
+    module = f"-modfile={_module(kubernetes, source)}"
+    flags = [module, "-tags", _tags(kubernetes), "-ldflags", _ldflags(kubernetes), "."]
+    return compiled(_path(name, source, kubernetes), source, flags, what)
+
+
+def compiled(binary: Path, source: Path, flags: list[str], what: str, *, cgo: bool = False) -> Path:
+    """
+    Return a binary of the cache; build it in the folder of its Go module where it is missing. Raises BuildError.
+
+    With `cgo` the machine's C compiler takes part.
+    """
     if binary.exists():
         return binary
     with locked(binary.parent.with_name(f"{binary.parent.name}.lock")):
         if not binary.exists():  # another builder may have been faster while we waited
-            _build(binary, source, flags, what)
+            _build(binary, _Module(source, cgo), flags, what)
     return binary
 
 
-def tool(name: str, source: Path, package: str, *flags: str) -> Path:
-    """Return a program of another module, whose go.mod and go.sum lie in `source`, as `compiled`. Raises BuildError."""
+def tool(name: str, source: Path, package: str, *flags: str, cgo: bool = False) -> Path:
+    """
+    Return a program of another module, whose go.mod and go.sum lie in `source`, as `compiled`. Raises BuildError.
+
+    `package` is one that the module requires, or a folder of the module itself, such as "./driver".
+    """
     digest = hashlib.sha256("\0".join([go_version(go_command()) or "", package, *flags]).encode())
-    for path in (source / "go.mod", source / "go.sum"):
+    own = sorted((source / package).glob("*.go")) if package.startswith("./") else []
+    for path in (source / "go.mod", source / "go.sum", *own):
         digest.update(path.read_bytes())
     binary = cache_folder(name) / digest.hexdigest()[:16] / name
-    return compiled(binary, source, [*flags, "-ldflags", "-s -w", package], name)
+    return compiled(binary, source, [*flags, "-ldflags", "-s -w", package], name, cgo=cgo)
 
 
 def output_of(package: str, kubernetes: str) -> bytes:
@@ -92,15 +118,16 @@ def cache_folder(name: str) -> Path:
     return folder
 
 
-def _path(kubernetes: str) -> Path:
+def _path(name: str, source: Path, kubernetes: str) -> Path:
     digest = hashlib.sha256((go_version(go_command()) or "").encode())
-    for path in sorted([_module(kubernetes), _module(kubernetes).with_suffix(".sum"), *SOURCE.glob("*.go")]):
+    module = _module(kubernetes, source)
+    for path in sorted([module, module.with_suffix(".sum"), *source.glob("*.go")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return cache_folder("controlplane") / f"{kubernetes}-{digest.hexdigest()[:16]}" / "controlplane"
+    return cache_folder(name) / f"{kubernetes}-{digest.hexdigest()[:16]}" / name
 
 
-def _module(kubernetes: str) -> Path:
-    return SOURCE / f"{kubernetes}.mod"
+def _module(kubernetes: str, source: Path = SOURCE) -> Path:
+    return source / f"{kubernetes}.mod"
 
 
 @functools.cache
@@ -139,11 +166,11 @@ def go_version(command: tuple[str, ...]) -> str | None:
     return done.stdout.strip()
 
 
-def environment() -> dict[str, str]:
-    """Return the environment of every build, so that all share the compiled packages."""
+def environment(*, cgo: bool = False) -> dict[str, str]:
+    """Return the environment of every build, so that all share the compiled packages; with `cgo` C is compiled too."""
     return {
         **os.environ,
-        "CGO_ENABLED": "0",
+        "CGO_ENABLED": str(int(cgo)),
         "GOTOOLCHAIN": "local",  # or an old Go would download another one
         "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false",
         "GOWORK": "off",
@@ -151,15 +178,15 @@ def environment() -> dict[str, str]:
     }
 
 
-def _build(binary: Path, source: Path, flags: list[str], what: str) -> None:
+def _build(binary: Path, module: _Module, flags: list[str], what: str) -> None:
     folder = binary.parent
     staging = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
     stale, log, progress = staging / "stale.log", staging / "build.log", Progress(what)
     try:
         # What it compiles is known only with the sources of all modules: this downloads them.
-        _run(["list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", *flags], source, (stale, log), progress)
+        _run(["list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", *flags], module, (stale, log), progress)
         progress.begin_compiling(len(stale.read_bytes().split()))
-        _run(["build", "-v", "-o", str(staging / binary.name), *flags], source, (log, log), progress)
+        _run(["build", "-v", "-o", str(staging / binary.name), *flags], module, (log, log), progress)
         staging.chmod(0o755)
         for each in (stale, log):
             each.unlink()
@@ -173,11 +200,12 @@ def _build(binary: Path, source: Path, flags: list[str], what: str) -> None:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _run(words: list[str], source: Path, logs: tuple[Path, Path], progress: "Progress") -> None:
+def _run(words: list[str], module: _Module, logs: tuple[Path, Path], progress: "Progress") -> None:
     """Run Go with its output and its errors in two files, which may be the same; show the progress meanwhile."""
     output, errors = logs
     with output.open("ab") as out, errors.open("ab") as err:
-        process = subprocess.Popen([*go_command(), *words], cwd=source, env=environment(), stdout=out, stderr=err)
+        variables = environment(cgo=module.cgo)
+        process = subprocess.Popen([*go_command(), *words], cwd=module.folder, env=variables, stdout=out, stderr=err)
         try:
             _watch(process, errors, progress)
         except BaseException:

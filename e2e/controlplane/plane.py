@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,6 +25,8 @@ READY_SECONDS = 120.0
 TOKEN_SECONDS = 24 * 3600
 WITHOUT_CLIENT_LIMITS = 5000  # the controller manager and the peer must not be what a measurement measures
 SCHEDULER_USER = "system:kube-scheduler"
+NODE_USER = "system:node:"
+NODE_RESTRICTION = "--enable-admission-plugins=NodeRestriction"
 AUDIT_POLICY = Path(__file__).parent / "audit-policy.yaml"
 CRITICAL_QUOTA = Path(__file__).parent / "critical-quota.yaml"
 AUDIT_LOG_MIB = 100_000
@@ -74,6 +76,7 @@ class ControlPlane:
         kubelet: bool = False,
         audit_log: bool = False,
         critical_quota: bool = False,
+        node_accounts: Sequence[str] = (),
         folder: Path | None = None,
     ) -> Self:
         """
@@ -81,9 +84,10 @@ class ControlPlane:
 
         `kubernetes` is a minor version (`versions.chosen`). `kube_scheduler` and `kubelet` start these too; with
         `audit_log` the API server writes down what `audit-policy.yaml` says, and with `critical_quota` pods of the
-        system's priority classes need a ResourceQuota, as on GKE. State, logs and credentials go to `folder`, which
-        then stays, else to a temporary folder that goes. Raises BuildError, UnknownVersionError or
-        ComponentError, with nothing left running.
+        system's priority classes need a ResourceQuota, as on GKE. With `node_accounts`, names of nodes, their kubelets
+        may come with accounts of their own (`access_for_node`). State, logs and credentials go to `folder`, which then
+        stays, else to a temporary folder that goes. Raises BuildError, UnknownVersionError or ComponentError, with
+        nothing left running.
         """
         kubernetes = versions.chosen(kubernetes)
         binary = build.controlplane_binary(kubernetes)
@@ -93,6 +97,7 @@ class ControlPlane:
         plane = cls(kubernetes, binary, folder.resolve(), feature_gates)
         plane.audit_log = plane.folder / "audit.log" if audit_log else None
         plane.critical_quota = critical_quota
+        plane._tokens |= {f"{NODE_USER}{name}": secrets.token_hex(16) for name in node_accounts}
         if not keep:
             plane._ends.callback(shutil.rmtree, folder, ignore_errors=True)
         try:
@@ -158,6 +163,10 @@ class ControlPlane:
         """Write a kubeconfig file for an existing service account."""
         path = self.folder / f"{namespace}-{name}.kubeconfig"
         return self.access_for_service_account(namespace, name).write_kubeconfig(path)
+
+    def access_for_node(self, name: str) -> Access:
+        """Return the way of the kubelet of a node of `node_accounts`. Raises KeyError for another one."""
+        return self._access(self._tokens[f"{NODE_USER}{name}"])
 
     # more components
 
@@ -252,10 +261,10 @@ class ControlPlane:
     def _start_api_server(self, etcd: str) -> None:
         tokens = self.folder / "tokens.csv"
         tokens.touch(mode=0o600)
-        tokens.write_text(
-            f'{self._tokens["admin"]},admin,admin,"system:masters"\n'
-            f"{self._tokens[SCHEDULER_USER]},{SCHEDULER_USER},{SCHEDULER_USER}\n"
-        )
+        nodes = [user for user in self._tokens if user.startswith(NODE_USER)]
+        groups = {"admin": ",system:masters", **dict.fromkeys(nodes, ",system:nodes")}
+        lines = [f"{token},{user},{user}{groups.get(user, '')}\n" for user, token in self._tokens.items()]
+        tokens.write_text("".join(lines))
         # Limits of requests in flight and priority and fairness stay as in any cluster: what is tested here must live
         # with them, and brings flow schemas of its own.
         self._start(
@@ -267,7 +276,7 @@ class ControlPlane:
             f"--tls-private-key-file={self.folder / 'serving.key'}",
             f"--cert-dir={self.folder}",
             f"--token-auth-file={tokens}",
-            "--authorization-mode=RBAC",
+            *(["--authorization-mode=Node,RBAC", NODE_RESTRICTION] if nodes else ["--authorization-mode=RBAC"]),
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={self.folder / 'service-account.key'}",
             f"--service-account-signing-key-file={self.folder / 'service-account.key'}",

@@ -1,0 +1,31 @@
+"""
+Real nodes for a control plane on this machine: kubelet, containerd, runc and a DRA driver, without a container engine.
+
+Each node is a set of namespaces (`go/node`). Kubelet, containerd and driver have the paths, ports and addresses there
+that they have on any node; what they do to mounts, network and kernel settings, the machine does not see. Every process
+of a node ends with the first one, so nothing is left behind, however a test ends.
+
+    from e2e.nodes.cluster import Nodes, unusable
+    from e2e.nodes.invariants import audit
+
+    with ControlPlane.start() as plane, Nodes.start(plane, 2) as nodes:      # about 5 s; unusable() says why not
+        node = nodes["node-0"]
+        node.publish([{"name": "gpu-0"}, {"name": "gpu-1"}])    # devices as in a ResourceSlice
+        node.containers()                                       # what each container printed: environment, devices
+        node.calls()                                            # what the kubelet asked the driver for
+        node.steer("prepare.fail-once", "no power")             # the files are listed in go/driver/main.go
+        node.kill_driver(); node.start_driver()
+        node.restart_kubelet(); node.reboot()
+        audit(plane, nodes)                                     # -> []: driver, claims and containers agree
+
+| folder | what |
+|---|---|
+| `go/driver` | the DRA driver, as the example of one: devices from a file, calls into a log |
+| `go/container` | the program of the only image, of pods and of their sandboxes |
+| `go/node` | makes a node, and runs programs inside |
+| `kubelet` | the kubelet, a `.mod` file for each version of Kubernetes |
+| `containerd` | containerd, its shim and ctr |
+
+Everything comes from the Go module proxy and is built once into the user's cache folder (`programs`), but for runc,
+which is the machine's or Debian's.
+"""

@@ -1,0 +1,132 @@
+"""
+What holds on real nodes at any time: no device is prepared for two claims, and a container has its claims' devices.
+
+By the drivers' logs and by what containers printed: what a kubelet and a driver did, not what the API server was told.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from e2e.controlplane.plane import ControlPlane
+from e2e.nodes import settings
+from e2e.nodes.cluster import Nodes
+from e2e.nodes.records import Call, Container, PreparedDevice
+
+SETTLE_SECONDS: Final = 3.0
+"""For how long a problem must be there: pod, claim and container are not read at one moment."""
+PAUSE_SECONDS: Final = 0.2
+
+Json = dict[str, Any]
+
+
+def audit(plane: ControlPlane, nodes: Nodes) -> list[str]:
+    """
+    Return what is wrong, empty where nothing is.
+
+    A device that was prepared for two claims at once is told for ever. Else a problem must last for some seconds.
+    """
+    twice = [problem for node in nodes for problem in prepared_twice(node.calls())]
+    return [*twice, *lasting(lambda: _wrong_containers(plane, nodes))]
+
+
+def lasting(find: Callable[[], Iterable[str]]) -> list[str]:
+    """Return what is found each time for some seconds, empty as soon as nothing is left of it."""
+    end = time.monotonic() + SETTLE_SECONDS
+    found = list(find())
+    while found and time.monotonic() < end:
+        time.sleep(PAUSE_SECONDS)
+        again = set(find())
+        found = [each for each in found if each in again]
+    return found
+
+
+def prepared_twice(calls: Iterable[Call]) -> Iterator[str]:
+    """Say of one driver's calls which devices were prepared for a claim while another had them prepared."""
+    holders: dict[tuple[str, str], dict[str, PreparedDevice]] = {}
+    names: dict[str, str] = {}
+    for call in calls:
+        names[call.uid] = f"{call.namespace}/{call.name} ({call.uid})"
+        if call.call == "unprepare" and not call.error:
+            for claims in holders.values():
+                claims.pop(call.uid, None)
+        if call.call != "prepare" or call.error:
+            continue
+        for device in call.devices:
+            claims = holders.setdefault((device.pool, device.device), {})
+            for other, held in claims.items():
+                if other != call.uid and not _may_share(device, held):
+                    place = f"{device.pool}/{device.device}"
+                    yield f"{place} was prepared for {names[call.uid]} at {call.time}, and {names[other]} still had it"
+            claims[call.uid] = device
+
+
+def _may_share(one: PreparedDevice, other: PreparedDevice) -> bool:
+    """Say whether two claims may have the device: admin access takes nothing, and shares of one device differ."""
+    return one.admin or other.admin or bool(one.share and other.share and one.share != other.share)
+
+
+def _wrong_containers(plane: ControlPlane, nodes: Nodes) -> list[str]:
+    """Compare each running container's devices with what its claims have allocated for it."""
+    printed: dict[tuple[str, str], Container] = {}
+    for node in nodes:
+        printed |= {(each.uid, each.name): each for each in node.containers()}  # the last restart stays
+    claims = {_key(each): each for each in plane.request("GET", "/apis/resource.k8s.io/v1/resourceclaims")["items"]}
+    found: list[str] = []
+    names = {node.name for node in nodes}
+    for pod in plane.request("GET", "/api/v1/pods")["items"]:
+        if pod["spec"].get("nodeName") in names and "deletionTimestamp" not in pod["metadata"]:
+            found += _wrong_in_pod(pod, claims, printed)
+    return found
+
+
+def _wrong_in_pod(
+    pod: Json, claims: dict[tuple[str, str], Json], printed: dict[tuple[str, str], Container]
+) -> Iterator[str]:
+    running = {each["name"]: each for each in pod["status"].get("containerStatuses", ()) if "running" in each["state"]}
+    for container in pod["spec"]["containers"]:
+        status = running.get(container["name"])
+        if status is None:
+            continue
+        subject = f"container {container['name']} of pod {'/'.join(_key(pod))}"
+        said = printed.get((pod["metadata"]["uid"], container["name"]))
+        if said is None or said.restart != status["restartCount"]:
+            yield f"{subject} runs and has printed nothing"
+            continue
+        wanted = sorted(_allocated(pod, container, claims))
+        if list(said.devices) != wanted:
+            yield f"{subject} has the devices {list(said.devices)}, and its claims have {wanted}"
+
+
+def _allocated(pod: Json, container: Json, claims: dict[tuple[str, str], Json]) -> Iterator[str]:
+    """Yield the devices that a container's claims have for it, as the container names them."""
+    status = pod["status"]
+    made = {each["name"]: each.get("resourceClaimName") for each in status.get("resourceClaimStatuses", ())}
+    named = {each["name"]: each.get("resourceClaimName") or made.get(each["name"]) for each in _references(pod)}
+    wanted = [(named[each["name"]], each.get("request")) for each in container["resources"].get("claims", ())]
+    extended = status.get("extendedResourceClaimStatus", {})
+    wanted += [
+        (extended["resourceClaimName"], each["requestName"])
+        for each in extended.get("requestMappings", ())
+        if each["containerName"] == container["name"]
+    ]
+    for name, request in wanted:
+        claim = claims.get((pod["metadata"]["namespace"], str(name)), {})
+        for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ()):
+            is_asked_for = request is None or result["request"].split("/")[0] == request
+            if is_asked_for and result["driver"] == settings.DRIVER:
+                yield _device(result)
+
+
+def _references(pod: Json) -> Sequence[Json]:
+    references: Sequence[Json] = pod["spec"].get("resourceClaims", ())
+    return references
+
+
+def _device(result: Json) -> str:
+    words = (result["driver"], result["pool"], result["device"], result.get("shareID", ""))
+    return "/".join(filter(None, words))
+
+
+def _key(item: Json) -> tuple[str, str]:
+    return item["metadata"]["namespace"], item["metadata"]["name"]

@@ -1,0 +1,323 @@
+"""One real node: namespaces, containerd, kubelet and driver as processes, and a handle for what tests do to them."""
+
+import contextlib
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from e2e.controlplane.access import RequestError
+from e2e.controlplane.gates import gate_flags
+from e2e.controlplane.plane import ControlPlane
+from e2e.controlplane.processes import Component, ComponentError
+from e2e.nodes import records, settings
+from e2e.nodes.programs import Programs, kubelet
+
+READY_SECONDS: Final = 60.0
+GRACE_SECONDS: Final = 10.0
+POLL_SECONDS: Final = 0.05
+_REGISTERED: Final = b"NotifyRegistrationStatus"
+"""What the driver logs when the kubelet knows it."""
+SLICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a node is made of: `cgroup` is the name beneath which its pods are, `kubeconfig` its kubelet's way in."""
+
+    index: int
+    folder: Path
+    cgroup: str
+    kubeconfig: Path
+    labels: dict[str, str]
+    kubernetes: str
+    """The minor version of the kubelet at first."""
+    kubelet: Json
+    """Fields of the KubeletConfiguration that differ."""
+
+    @property
+    def address(self) -> str:
+        """The node's address, of a network for documentation (RFC 5737): no packet is sent to it from outside."""
+        return f"192.0.2.{self.index + 1}"
+
+
+class Holder(Component):
+    """The process that keeps a node's namespaces; it removes the node's cgroup when it is told to end."""
+
+    def stop(self) -> None:
+        """End every process of the node, and wait until nothing of them is left."""
+        if self.is_running():
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE_SECONDS)
+        super().stop()
+
+
+class Inside(Component):
+    """A program inside a node, through `node enter`, which hands signals on."""
+
+    def tell(self, number: signal.Signals) -> None:
+        """Send a signal to the program: SIGHUP, or SIGTERM to let it end in order."""
+        self._process.send_signal(number)
+
+    def end(self) -> None:
+        """Let it end in order. Raises ComponentError when it does not."""
+        self.tell(signal.SIGTERM)
+        try:
+            self._process.wait(GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise self.error(f"did not end within {GRACE_SECONDS:.0f} s of SIGTERM") from None
+        finally:
+            self.stop()
+
+    def stop(self) -> None:
+        """Kill the program and wait until it is gone; a second call does nothing."""
+        if self.is_running():
+            self._process.send_signal(signal.SIGUSR1)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE_SECONDS)
+        super().stop()
+
+
+class Node:
+    """A running node; `Nodes.start` makes it."""
+
+    def __init__(self, plane: ControlPlane, programs: Programs, place: Place, name: str) -> None:
+        self.name = name
+        self.folder = place.folder
+        self._plane = plane
+        self._programs = programs
+        self._kubernetes = place.kubernetes
+        self._place = place
+        self._holder: Holder | None = None
+        self._containerd: Inside | None = None
+        self._kubelet: Inside | None = None
+        self._drivers: list[Inside] = []
+
+    # what tests do
+
+    def publish(self, devices: Sequence[Json], *counters: Json, **fields: Any) -> None:
+        """
+        Let the driver publish these devices, and wait until the API server has them.
+
+        Devices, counter sets and `fields`, such as skipNodeOperations, are as in a ResourceSlice's spec. A driver that
+        does not run publishes them when it starts. Raises ComponentError, with the driver's log, where the slices do
+        not come.
+        """
+        slices = [{"devices": list(devices), **fields}]
+        if counters:  # a slice has either
+            slices.append({"sharedCounters": list(counters)})
+        self.steer("resources.yaml", yaml.safe_dump({"slices": slices}))
+        for driver in self._drivers:
+            driver.tell(signal.SIGHUP)
+        if self._drivers:
+            self._wait(self._drivers[-1], lambda: self._has_published(devices, counters))
+
+    def steer(self, name: str, text: str | None) -> None:
+        """Write a file that steers the driver, as `go/driver/main.go` lists them; None removes it."""
+        path = self.folder / "driver" / name
+        if text is None:
+            path.unlink(missing_ok=True)
+            return
+        staged = path.with_name(f".{name}")
+        staged.write_text(text)
+        staged.rename(path)
+
+    def published(self) -> list[Json]:
+        """Return the devices of the node's slices as the API server has them."""
+        return _listed(self.slices(), "devices")
+
+    def slices(self) -> list[Json]:
+        """Return the slices of the node's driver."""
+        items: list[Json] = self._plane.request("GET", f"{SLICES}?fieldSelector=spec.nodeName={self.name}")["items"]
+        return [each for each in items if each["spec"]["driver"] == settings.DRIVER]
+
+    def calls(self) -> list[records.Call]:
+        """Return what the driver was asked for."""
+        return records.calls(self.folder / "driver" / "calls.jsonl")
+
+    def containers(self) -> list[records.Container]:
+        """Return the containers that have started and whose pods are there, by what they printed."""
+        return records.containers(self.folder / "log" / "pods")
+
+    def kill_driver(self) -> None:
+        """Kill every instance of the driver."""
+        while self._drivers:
+            self._drivers.pop().stop()
+
+    def start_driver(self, instance: str = "") -> Inside:
+        """
+        Start the driver and wait until it is called by the kubelet.
+
+        Two run at once where each has an `instance`, as pods of a rolling update do: the older one is told to `end`.
+        """
+        name = f"driver-{instance}" if instance else "driver"
+        log = self._log(name)
+        before = log.stat().st_size if log.exists() else 0  # an earlier one has written so much
+        driver = self._program(
+            name,
+            self._programs.driver,
+            f"--name={settings.DRIVER}",
+            f"--node={self.name}",
+            f"--folder={self.folder / 'driver'}",
+            f"--kubeconfig={self._plane.kubeconfig}",
+            f"--pod={instance}",
+        )
+        self._drivers = [each for each in self._drivers if each.is_running()] + [driver]
+        self._wait(driver, lambda: _REGISTERED in log.read_bytes()[before:] and bool(self.slices()))
+        return driver
+
+    def restart_kubelet(self, kubernetes: str | None = None) -> None:
+        """
+        Kill the kubelet, start it again, and wait until the node is ready; containers go on meanwhile.
+
+        With `kubernetes`, a minor version, it is that version's from now on, which is built first where the cache has
+        none. Raises BuildError or ComponentError.
+        """
+        if kubernetes:
+            self._programs = replace(self._programs, kubelet=kubelet(kubernetes))
+            self._kubernetes = kubernetes
+        if self._kubelet:
+            self._kubelet.stop()
+        self._start_kubelet()
+
+    def reboot(self) -> None:
+        """Let all processes of the node end at once, containers too, and boot it again with the same disk."""
+        self.power_off()
+        self.boot()
+
+    def power_off(self) -> None:
+        """Let all processes of the node end at once."""
+        for each in (self._holder, self._containerd, self._kubelet, *self._drivers):  # the first takes the others along
+            if each:
+                each.stop()
+        self._drivers.clear()
+
+    def check(self) -> None:
+        """Raise ComponentError where a program has ended that should run."""
+        for each in (self._holder, self._containerd, self._kubelet, *self._drivers):
+            if each:
+                each.check()
+
+    # how it starts
+
+    def boot(self) -> None:
+        """Start everything and wait until the node is ready. Raises ComponentError."""
+        shutil.rmtree(self.folder / "run", ignore_errors=True)  # a file system in memory on a real node
+        (self.folder / "pid").unlink(missing_ok=True)
+        (self.folder / "driver").mkdir(exist_ok=True)
+        place = self._place
+        arguments = {
+            "folder": self.folder,
+            "name": self.name,
+            "address": place.address,
+            "cgroup": place.cgroup,
+            "server": f"{self._plane.admin.host}:{self._plane.admin.port}",
+        }
+        flags = (f"-{name}={value}" for name, value in arguments.items())
+        self._holder = Holder("node", [self._programs.node, "hold", *flags], self._log("node"), cwd=self.folder)
+        self._wait(self._holder, (self.folder / "pid").exists)
+        self._containerd = self._start_containerd()
+        self._start_kubelet()
+        if not (self.folder / "driver" / "resources.yaml").exists():
+            self.steer("resources.yaml", "slices: [{devices: []}]\n")
+        self.start_driver()
+
+    def _has_published(self, devices: Sequence[Json], counters: Sequence[Json]) -> bool:
+        slices = self.slices()
+        return holds(_listed(slices, "devices"), devices) and holds(_listed(slices, "sharedCounters"), counters)
+
+    def _start_containerd(self) -> Inside:
+        path = settings.write_containerd(self.folder, self._programs, self._place.index)
+        containerd = self._program("containerd", self._programs.containerd, f"--config={path}")
+        self._wait(containerd, (self.folder / "run" / "containerd" / "containerd.sock").exists)
+        archive = self.folder / "image.tar"
+        if archive.exists():  # else an earlier boot has imported it
+            self._run(
+                self._programs.ctr, "-n=k8s.io", "images", "import", "--local", "--snapshotter=native", str(archive)
+            )
+            archive.unlink()
+        return containerd
+
+    def _start_kubelet(self) -> None:
+        began = time.time()
+        config = settings.write_kubelet(self.folder, self._place.cgroup, self._place.kubelet)
+        self._kubelet = self._program(
+            "kubelet",
+            self._programs.kubelet,
+            f"--config={config}",
+            f"--kubeconfig={self._place.kubeconfig}",
+            f"--hostname-override={self.name}",
+            f"--node-ip={self._place.address}",
+            "--node-labels=" + ",".join(f"{key}={value}" for key, value in self._place.labels.items()),
+            *gate_flags(self._plane.feature_gates, self._kubernetes),
+        )
+        self._wait(self._kubelet, lambda: self._is_ready(began))
+
+    def _is_ready(self, since: float) -> bool:
+        """Say whether the kubelet has said that the node is ready after a moment (seconds of `time.time`)."""
+        try:
+            node = self._plane.request("GET", f"/api/v1/nodes/{self.name}")
+        except RequestError:
+            return False
+        conditions = {each["type"]: each for each in node["status"].get("conditions", ())}
+        ready = conditions.get("Ready", {})
+        if ready.get("status") != "True":
+            return False
+        # The API has whole seconds.
+        beat = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(since))
+        return str(ready["lastHeartbeatTime"]) >= beat
+
+    def _program(self, name: str, binary: Path, *arguments: str) -> Inside:
+        pid = (self.folder / "pid").read_text()
+        command: list[str | Path] = [self._programs.node, "enter", pid, binary, *arguments]
+        return Inside(f"{name} of {self.name}", command, self._log(name), cwd=self.folder)
+
+    def _run(self, binary: Path, *arguments: str) -> None:
+        """Run a program inside until it ends. Raises ComponentError."""
+        pid = (self.folder / "pid").read_text()
+        command = [str(self._programs.node), "enter", pid, str(binary), *arguments]
+        # Its standard input stays open: `node enter` ends with it.
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as run:
+            assert run.stdout is not None
+            output = run.stdout.read().decode(errors="replace")
+        if run.returncode:
+            raise ComponentError(f"{binary.name} {' '.join(arguments)} on {self.name} failed:\n{output}")
+
+    def _wait(self, component: Component, is_ready: Callable[[], bool]) -> None:
+        component.wait_until(is_ready, READY_SECONDS, poll_seconds=POLL_SECONDS)
+
+    def _log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+
+def new_instance() -> str:
+    """Return a name for an instance of a driver."""
+    return secrets.token_hex(4)
+
+
+def _listed(slices: Iterable[Json], field: str) -> list[Json]:
+    return [each for published in slices for each in published["spec"].get(field) or ()]
+
+
+def holds(published: Sequence[Json], wanted: Sequence[Json]) -> bool:
+    """Say whether exactly the wanted devices, or counter sets, are published; the API server adds fields."""
+    found, expected = (sorted(each, key=lambda item: str(item["name"])) for each in (published, wanted))
+    return len(found) == len(expected) and all(map(_contains, found, expected))
+
+
+def _contains(found: Any, wanted: Any) -> bool:
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and all(_contains(found.get(key), value) for key, value in wanted.items())
+    if isinstance(wanted, list):
+        return isinstance(found, list) and len(found) == len(wanted) and all(map(_contains, found, wanted))
+    return bool(found == wanted)

@@ -1,0 +1,159 @@
+"""What is read of real nodes, and what of it is wrong, without any node."""
+
+import io
+import json
+import tarfile
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from e2e.nodes import image, invariants, settings
+from e2e.nodes.invariants import prepared_twice
+from e2e.nodes.node import Json, holds
+from e2e.nodes.records import Call, Container, PreparedDevice, calls, containers
+
+NOW = datetime(2026, 11, 28, tzinfo=UTC)
+
+
+def prepare(uid: str, *devices: PreparedDevice, error: str = "") -> Call:
+    return Call(time=NOW, call="prepare", uid=uid, namespace="ns", name=uid, devices=devices, error=error)
+
+
+def unprepare(uid: str, error: str = "") -> Call:
+    return Call(time=NOW, call="unprepare", uid=uid, namespace="ns", name=uid, error=error)
+
+
+def device(name: str = "gpu-0", share: str = "", *, admin: bool = False) -> PreparedDevice:
+    return PreparedDevice(request="r", pool="node-0", device=name, share=share, admin=admin)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        pytest.param([prepare("a", device()), unprepare("a"), prepare("b", device())], id="one after the other"),
+        pytest.param([prepare("a", device()), prepare("a", device())], id="again for the same claim"),
+        pytest.param([prepare("a", device()), prepare("b", device("gpu-1"))], id="two devices"),
+        pytest.param([prepare("a", device(), error="no power"), prepare("b", device())], id="the first failed"),
+        pytest.param([prepare("a", device()), prepare("b", device(admin=True))], id="admin access"),
+        pytest.param([prepare("a", device(share="1")), prepare("b", device(share="2"))], id="two shares"),
+    ],
+)
+def test_a_device_may_be_prepared(log: list[Call]) -> None:
+    assert list(prepared_twice(log)) == []
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        pytest.param([prepare("a", device()), prepare("b", device())], id="for two claims"),
+        pytest.param(
+            [prepare("a", device()), unprepare("a", error="busy"), prepare("b", device())], id="it was not given back"
+        ),
+        pytest.param([prepare("a", device(share="1")), prepare("b", device(share="1"))], id="one share twice"),
+        pytest.param([prepare("a", device(share="1")), prepare("b", device())], id="a share and the whole"),
+    ],
+)
+def test_a_device_is_prepared_twice(log: list[Call]) -> None:
+    (problem,) = prepared_twice(log)
+    assert problem.startswith("node-0/gpu-0 was prepared for ns/b (b)")
+    assert problem.endswith("and ns/a (a) still had it")
+
+
+def cluster(*printed: str, phase: str = "running", **claim: Any) -> tuple[Any, Any]:
+    """A plane with one pod, whose claim has a device for one of two requests, and a node where it printed devices."""
+    status = {"name": "main", "restartCount": 0, "state": {phase: {}}}
+    made = {"name": "devices", "resourceClaimName": "made"}
+    pod = {
+        "metadata": {"namespace": "ns", "name": "p", "uid": "uid"},
+        "spec": {
+            "nodeName": "node-0",
+            "resourceClaims": [{"name": "devices", "resourceClaimTemplateName": "t"}],
+            "containers": [{"name": "main", "resources": {"claims": [{"name": "devices", "request": "a"}]}}],
+        },
+        "status": {"containerStatuses": [status], "resourceClaimStatuses": [made]},
+    }
+    results = [
+        {"request": request, "driver": settings.DRIVER, "pool": "node-0", "device": device, **claim}
+        for request, device in (("a/b", "gpu-0"), ("c", "gpu-1"))
+    ]
+    allocation = {"devices": {"results": results}}
+    items = {
+        "/api/v1/pods": [pod],
+        "/apis/resource.k8s.io/v1/resourceclaims": [
+            {"metadata": {"namespace": "ns", "name": "made"}, "status": {"allocation": allocation}}
+        ],
+    }
+    said = Container("ns", "p", "uid", "main", 0, {}, printed)
+    node = SimpleNamespace(name="node-0", calls=list, containers=lambda: [said] if printed else [])
+    return SimpleNamespace(request=lambda _method, path: {"items": items[path]}), [node]
+
+
+def test_a_container_with_the_devices_of_its_request_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(invariants, "SETTLE_SECONDS", 0)
+    gpu = f"{settings.DRIVER}/node-0/gpu-0"
+    assert invariants.audit(*cluster(gpu)) == []
+    assert invariants.audit(*cluster(f"{gpu}/s1", shareID="s1")) == []
+    assert invariants.audit(*cluster(phase="waiting")) == []
+
+
+def test_a_container_with_other_devices_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(invariants, "SETTLE_SECONDS", 0)
+    gpu = f"{settings.DRIVER}/node-0/gpu-"
+    assert invariants.audit(*cluster(f"{gpu}1")) == [
+        f"container main of pod ns/p has the devices ['{gpu}1'], and its claims have ['{gpu}0']"
+    ]
+    assert invariants.audit(*cluster()) == ["container main of pod ns/p runs and has printed nothing"]
+
+
+def test_the_log_of_calls_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "calls.jsonl"
+    assert calls(log) == []
+    line = {"time": "2026-11-28T00:00:00.123456789Z", "call": "prepare", "uid": "u", "namespace": "ns", "name": "c"}
+    log.write_text(json.dumps({**line, "devices": [{"request": "r", "pool": "node-0", "device": "gpu-0"}]}) + "\n")
+    (call,) = calls(log)
+    assert (call.time, call.devices) == (NOW.replace(microsecond=123456), (device(),))
+
+
+def test_the_last_line_of_a_container_that_started_again_is_that_of_its_last_start(tmp_path: Path) -> None:
+    folder = tmp_path / "ns_p_uid" / "main"
+    folder.mkdir(parents=True)
+    for restart in (0, 2, 10):
+        said = {"environment": {"N": str(restart)}, "devices": [f"d{restart}"]}
+        (folder / f"{restart}.log").write_text(f"2026-11-28T00:00:00Z stdout F {json.dumps(said)}\n")
+    (folder / "11.log").write_text("2026-11-28T00:00:00Z stderr F exec format error\n")
+    found = containers(tmp_path)
+    assert [each.devices for each in found] == [("d0",), ("d2",), ("d10",)]
+    assert (found[-1].namespace, found[-1].pod, found[-1].uid, found[-1].restart) == ("ns", "p", "uid", 10)
+
+
+def test_published_devices_are_those_that_were_wanted_with_what_the_server_adds() -> None:
+    wanted: list[Json] = [{"name": "b", "taints": [{"key": "k"}]}, {"name": "a"}]
+    assert holds([{"name": "a"}, {"name": "b", "taints": [{"key": "k", "timeAdded": "now"}]}], wanted)
+    assert not holds([{"name": "a"}, {"name": "b"}], wanted)
+    assert not holds([{"name": "a"}], wanted)
+
+
+def test_the_image_is_one_layer_with_the_program(tmp_path: Path) -> None:
+    program, archive = tmp_path / "program", tmp_path / "image.tar"
+    program.write_bytes(b"program")
+    image.write(program, archive, "x86_64")
+    with tarfile.open(archive) as layout:
+
+        def read(name: str) -> bytes:
+            file = layout.extractfile(name)
+            assert file is not None
+            return file.read()
+
+        def blob(descriptor: dict[str, str]) -> bytes:
+            return read("blobs/" + descriptor["digest"].replace(":", "/"))
+
+        (entry,) = json.loads(read("index.json"))["manifests"]
+        manifest = json.loads(blob(entry))
+        config, (layer,) = json.loads(blob(manifest["config"])), manifest["layers"]
+        with tarfile.open(fileobj=io.BytesIO(blob(layer))) as unpacked:
+            assert [(each.name, each.mode) for each in unpacked] == [("container", 0o755)]
+    assert entry["annotations"]["io.containerd.image.name"] == image.NAME
+    assert config["config"]["Entrypoint"] == ["/container"]

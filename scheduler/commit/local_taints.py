@@ -45,7 +45,7 @@ OnEnd = Callable[[DeviceId], tuple[Change, ...]]
 """Gives changes that are applied together with the end of a taint."""
 
 _PREPARE_SECONDS: Final = 30
-"""A kubelet tries to prepare claims again every ten seconds: a pod that waits so long has seen three tries."""
+"""By then a kubelet has tried to prepare the claims; the next try comes after 60 to 90 s (`syncFrequency`)."""
 _FIRST_SECONDS: Final = 1.0
 """The time of a device's first taint."""
 

@@ -1,7 +1,10 @@
 """What fails on a node and comes back: a preparation, the driver, the kubelet, the whole node."""
 
+import json
+
 import pytest
 
+from tests.support import manifests as m
 from tests.support.controlplane import wait_until
 from tests.support.nodes_world import NodesWorld
 from tests.support.shell_world import Json
@@ -15,16 +18,27 @@ def reasons(world: NodesWorld, pod: str) -> set[str]:
     return {each["reason"] for each in world.events(pod)}
 
 
-def test_a_pod_runs_once_its_preparation_has_succeeded(world: NodesWorld) -> None:
+def asked(world: NodesWorld, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What a command prints about the cluster as it is now."""
+    capsys.readouterr()
+    m.run(*words, "--kubeconfig", world.plane.kubeconfig)
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_a_pod_runs_once_its_preparation_has_succeeded(world: NodesWorld, capsys: pytest.CaptureFixture[str]) -> None:
     world.publish(GPUS)
     world.real["node-0"].steer("prepare.fail-once", "no power")
     world.claim_of("c", {})
     world.pod("p", claim="c")
     wait_until(lambda: "FailedPrepareDynamicResources" in reasons(world, "p"))
     held = world.held("c")
+    explained = asked(world, capsys, "explain", "p", "-n", world.namespace)
+    assert "the kubelet does not start it: Failed to prepare dynamic resources" in explained
+    assert "no power (FailedPrepareDynamicResources" in explained
 
     container = world.runs("p")
 
+    assert "kubelet" not in asked(world, capsys, "explain", "p", "-n", world.namespace)
     assert list(container.devices) == held == world.held("c")
     assert [(each.call, each.error) for each in world.calls()] == [("prepare", "no power"), ("prepare", "")]
 
@@ -47,7 +61,9 @@ def test_a_pod_waits_on_its_node_for_a_driver_that_died(world: NodesWorld) -> No
     assert world.running("before") == [running]
 
 
-def test_a_claim_keeps_its_device_while_a_kubelet_restarts(world: NodesWorld) -> None:
+def test_a_claim_keeps_its_device_while_a_kubelet_restarts(
+    world: NodesWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
     world.publish(GPUS)
     node = world.real["node-0"]
     world.claim_of("before", {})
@@ -57,6 +73,8 @@ def test_a_claim_keeps_its_device_while_a_kubelet_restarts(world: NodesWorld) ->
     node.restart_kubelet()
 
     wait_until(lambda: node.published() == [])  # a kubelet removes the slices of drivers that it does not know yet
+    (listed,) = json.loads(asked(world, capsys, "devices", "-o", "json"))["items"]
+    assert (listed["node"], listed["state"], listed["problems"][0]["cause"]) == ("node-0", "held", "unpublished")
     world.claim_of("after", {})
     world.pod("after", claim="after")
     wait_until(lambda: world.condition("after").get("status") == "False")

@@ -1,6 +1,5 @@
 """What a kubelet says of a pod whose containers do not start: its events of the type Warning (core/v1 Event)."""
 
-import contextlib
 import datetime as dt
 from typing import Final
 
@@ -56,6 +55,14 @@ class _Event(msgspec.Struct, frozen=True, rename="camel"):
 _event: Final = msgspec.json.Decoder(_Event)
 
 
+def _of_kubelet(raw: bytes | msgspec.Raw) -> PodWarning | None:
+    try:
+        event = json_parts.decode(_event, raw)
+    except ValueError:  # one event that cannot be read hides no other
+        return None
+    return event.warning if _KUBELET in {event.source.component, event.reporting_component} else None
+
+
 async def read_warnings(client: Client, pod: Pod) -> tuple[PodWarning, ...]:
     """
     List what kubelets warned of, the newest first; of equal warnings the newest.
@@ -66,11 +73,7 @@ async def read_warnings(client: Client, pod: Pod) -> tuple[PodWarning, ...]:
     found: list[PodWarning] = []
     try:
         async for page in pages(client, path, {"fieldSelector": f"involvedObject.uid={pod.uid},type=Warning"}):
-            for raw in page.items:
-                with contextlib.suppress(ValueError):  # one event that cannot be read hides no other
-                    event = json_parts.decode(_event, raw)
-                    if _KUBELET in {event.source.component, event.reporting_component}:
-                        found.append(event.warning)
+            found += filter(None, map(_of_kubelet, page.items))
     except KubeError:
         return ()
     oldest = dt.datetime.min.replace(tzinfo=dt.UTC)

@@ -460,9 +460,9 @@ OF_CONDITIONS: Final = (
         name="scoring strategy",
         rule="`scoringStrategy` of kube-scheduler's plugin NodeResourcesFit",
         theirs="can prefer the fullest node (MostAllocated) or a shape of its own (RequestedToCapacityRatio)",
-        ours="prefers the emptiest node for pods without devices, as kube-scheduler does by default",
+        ours="prefers the emptiest of equally good nodes for pods without devices, as kube-scheduler does by default",
         reason="nodes with devices are worth keeping free; pods without devices leave them free (weight "
-        "`freeOfDevices`) and spread over the others",
+        "`freeOfDevices`), share few of them, and spread over the others",
         more=More.EITHER,
     ),
 )

@@ -229,8 +229,10 @@ def _taken(
     """Return what a device in use takes of counters: as recorded at its allocation, else as published now."""
     taken = inventory.drawn_by(device, remembered)
     if taken is None:
-        # It is not known what the device took: none of its pool's counters can be relied on.
-        return ((each, amount) for each, amount in inventory.budgets.items() if each[:2] == device[:2])
+        # It is not known what the device took: none of its pool's counters can be relied on. A device that draws
+        # nothing fits beside it, whatever its compatibility groups: only published devices have groups.
+        own = (each for each in inventory.budgets.items() if each[0][:2] == device[:2])
+        return ((each, amount) for each, amount in own if not is_exclusion(each))
     return taken
 
 

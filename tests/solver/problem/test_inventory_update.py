@@ -227,6 +227,19 @@ def test_a_device_in_use_that_nothing_is_known_of_takes_all_counters_that_its_po
         assert list(drawn.values()) == [amount * 10**9]
 
 
+def test_a_device_that_draws_nothing_fits_beside_one_that_nothing_is_known_of_whatever_its_groups() -> None:
+    def device(name: str, slices: int, group: str) -> Device:
+        return b.device(name, consumes={"card": {"slices": slices}}, groups=(group,))
+
+    counters = b.resource_slice("n0", name="counters", slice_count=2, counter_sets={"card": {"slices": 4}})
+    devices = b.resource_slice("n0", device("draws", 1, "a"), device("idle", 0, "b"), slice_count=2)
+    objects = (b.gpu_class(), b.claim("c0"), b.claim("c1"), b.held("h", b.result("r0", "gone", "n0")))
+    snapshot = b.snapshot(b.node("n0"), counters, devices, objects)
+    plan = solve(snapshot, b.batch(b.pod("p0", "c0"), b.pod("p1", "c1")), Policy(), s.PATIENT)
+    (allocation,) = plan.allocations
+    assert [result.device.device for result in allocation.allocation.results] == ["idle"]
+
+
 def test_hints_about_selectors_are_those_of_the_devices_that_are_there() -> None:
     selector = f"device.attributes['{b.GPU_DRIVER}'].model == 'A'"
     cache, pods = SolverCache(), b.batch(b.pod("p", "c"))

@@ -18,6 +18,9 @@ of a node ends with the first one, so nothing is left behind, however a test end
         node.restart_kubelet(); node.reboot()
         audit(plane, nodes)                                     # -> []: driver, claims and containers agree
 
+`Nodes.start_each` makes nodes that differ (`node.NodeSpec`): by labels, taints, several drivers with devices, a disk for
+local volumes, and the number of CPUs that the kubelet reports. `make nodes` (`e2e/run/real.py`) makes a whole fleet so.
+
 | folder | what |
 |---|---|
 | `go/driver` | the DRA driver, as the example of one: devices from a file, calls into a log |

@@ -18,8 +18,8 @@ of a node ends with the first one, so nothing is left behind, however a test end
         node.restart_kubelet(); node.reboot()
         audit(plane, nodes)                                     # -> []: driver, claims and containers agree
 
-`Nodes.start_each` makes nodes that differ (`node.NodeSpec`): by labels, taints, several drivers with devices, a disk for
-local volumes, and the number of CPUs that the kubelet reports. `make nodes` (`e2e/run/real.py`) makes a whole fleet so.
+`Nodes.start_each` makes nodes that differ (`node.NodeSpec`): labels, taints, several drivers with devices, a disk for
+local volumes, the number of CPUs that the kubelet reports. `make nodes` makes a whole fleet so (`e2e/run/real.py`).
 
 | folder | what |
 |---|---|

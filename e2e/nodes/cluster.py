@@ -85,7 +85,7 @@ class Nodes:
             for index, spec in enumerate(specs):
                 place = Place(
                     index=index,
-                    folder=folder / str(index),
+                    folder=folder / spec.name,
                     cgroup=f"dovetail-node-{os.getpid()}-{folder.name[-8:]}{index}",
                     kubeconfig=(kubeconfigs or {}).get(spec.name, plane.kubeconfig),
                     kubernetes=kubernetes or plane.kubernetes,
@@ -106,7 +106,7 @@ class Nodes:
 
     @property
     def folder(self) -> Path:
-        """Where logs and state of nodes are, each in a folder with its number."""
+        """Where logs and state of nodes are, each in a folder with its name."""
         return next(iter(self)).folder.parent
 
     def check(self) -> None:

@@ -64,7 +64,7 @@ def changes(before: Sequence[Row], after: Sequence[Row]) -> Iterator[str]:
 
 def _sentence(row: Row) -> str:
     where = f" on {row.node}" if row.node else ""
-    what = f" with {table.shorten(row.devices)}" if row.devices else ""
+    what = f" with {'; '.join(row.seen)}" if row.seen else ""
     why = f": {row.reason}" if row.reason else ""
     return f"{row.pod}: {row.state}{where}{what}{why}"
 

@@ -61,9 +61,9 @@ def audit(plane: ControlPlane, nodes: Nodes) -> tuple[str, bool]:
     problems = invariants.audit(plane, nodes)
     containers = printed(nodes).values()
     claims = {uid for node in nodes for driver in node.drivers for uid in invariants.prepared(node.calls(driver))}
-    with_devices = sum(map(bool, containers))
+    count, with_devices = len(containers), sum(map(bool, containers))
     lines = [
-        f"{len(containers)} containers have started, {with_devices} with devices; drivers have prepared {len(claims)} claims",
+        f"{count} containers have started, {with_devices} with devices; drivers have prepared {len(claims)} claims",
         *(f"  {each}" for each in problems),
         f"wrong: {len(problems)}" if problems else "what containers print, claims and drivers agree",
     ]

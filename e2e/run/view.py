@@ -77,7 +77,7 @@ def _count(rows: Sequence[Row]) -> str:
 def longest_reason(rows: Sequence[Row], width: int, height: int) -> int:
     """Return how many characters of each reason fit a terminal; `kubectl describe pod` shows the whole."""
     waiting = sum(bool(row.reason) for row in rows)
-    spare = height - _OTHER_LINES - len(rows)
+    spare = height - _OTHER_LINES - sum(max(1, len(row.seen)) for row in rows)
     return max(_LEAST_LINES, 1 + spare // max(1, waiting)) * max(20, width - _OTHER_COLUMNS)
 
 

@@ -185,6 +185,10 @@ def test_a_reason_has_the_lines_that_a_terminal_leaves() -> None:
     rows = [Row(pod="p", state="Pending", waits_because="why"), *(Row(pod="q", state="Running") for _ in range(29))]
     assert view.longest_reason(rows, 102, 24) == 4 * 40
     assert view.longest_reason(rows, 102, 46) == 11 * 40
+    several = tuple(table.Container(name, ()) for name in ("server", "metrics", "proxy"))
+    assert (
+        view.longest_reason([*rows[1:], Row(pod="r", state="Running", containers=several), rows[0]], 102, 49) == 11 * 40
+    )
 
 
 def test_text_for_files_has_no_control_codes() -> None:

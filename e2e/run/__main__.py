@@ -90,7 +90,8 @@ def _how_to_reach(stage: Stage, page: str) -> str:
         f"Logs: {stage.scheduler.log}, and of the control plane beside it.",
     ]
     if stage.nodes:
-        lines.append(f"Logs of kubelets and drivers, and what containers print (log/pods): {stage.nodes.folder}")
+        lines.append(f"Logs of kubelets and drivers: {stage.nodes.folder}, and of containers there in NODE/log/pods,")
+        lines.append("which kubectl logs does not reach.")
     return "\n".join([*lines, f"Health and metrics: {stage.address}/metrics"] if stage.address else lines)
 
 

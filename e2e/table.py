@@ -3,8 +3,9 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import repeat
+from typing import Any, NamedTuple
 
 from rich import box
 from rich.console import Console
@@ -14,12 +15,27 @@ from rich.text import Text
 from e2e.scenarios.examples import Expectation
 
 Object = Mapping[str, Any]
+Printed = Mapping[tuple[str, str], Sequence[str]]
+"""By UID of the pod and name of the container: its devices, as `driver/pool/device`, of a share with `/ID`."""
 
 WIDTH = 100
 DEVICES_SHOWN = 4
-COLOURS = {"Running": "green", "Succeeded": "green", "Bound": "cyan", "Pending": "yellow", "Failed": "red"}
+SHARE_ID_SHOWN = 8
+COLOURS = {
+    **dict.fromkeys(("Running", "Succeeded"), "green"),
+    **dict.fromkeys(("Bound", "Starting"), "cyan"),
+    "Pending": "yellow",
+    "Failed": "red",
+}
 COUNTS = re.compile(r"(?P<counts>\d+/\d+ nodes are available.*?\.) (?P<rest>.+)", re.DOTALL)
 NUMBER_AT_END = re.compile(r"^(.*?)(\d+)$")
+
+
+class Container(NamedTuple):
+    """A container that runs, and the devices that it says it has."""
+
+    name: str
+    devices: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +46,20 @@ class Row:
     state: str
     node: str = ""
     devices: tuple[str, ...] = ()
+    """Of the pod's claims."""
+    containers: tuple[Container, ...] = ()
+    """What runs, where there are real containers."""
     waits_because: str = ""
     template_hash: str = ""
     expected: Expectation | None = None
+
+    @property
+    def seen(self) -> tuple[str, ...]:
+        """The devices in words: a line for each container if there are several that run, else one for the pod."""
+        if len(self.containers) < 2:
+            devices = self.containers[0].devices if self.containers else self.devices
+            return (shorten(devices),) if devices else ()
+        return tuple(f"{each.name}: {shorten(each.devices) or 'none'}" for each in self.containers)
 
     @property
     def short_name(self) -> str:
@@ -64,15 +91,37 @@ class Row:
         return f"{self.pod} is to end {wanted} and is {found}"
 
 
-def rows(pods: Iterable[Object], claims: Iterable[Object]) -> tuple[Row, ...]:
-    """Combine pods with their claims, both as the API lists them, sorted by namespace and name."""
+def rows(pods: Iterable[Object], claims: Iterable[Object], printed: Printed | None = None) -> tuple[Row, ...]:
+    """
+    Combine pods with their claims, both as the API lists them, sorted by namespace and name.
+
+    With `printed` containers are real ones, and a pod runs when all of them have printed.
+    """
     held: dict[str, list[str]] = defaultdict(list)
     for claim in claims:
         devices = _devices(claim)
         for consumer in claim.get("status", {}).get("reservedFor") or ():
             held[consumer["uid"]] += devices
     ordered = sorted(pods, key=lambda pod: (pod["metadata"]["namespace"], pod["metadata"]["name"]))
-    return tuple(_row(pod, tuple(held[pod["metadata"]["uid"]])) for pod in ordered)
+    found = (_row(pod, tuple(held[pod["metadata"]["uid"]])) for pod in ordered)
+    return tuple(found if printed is None else map(_with_containers, ordered, found, repeat(printed)))
+
+
+def _with_containers(pod: Object, row: Row, printed: Printed) -> Row:
+    if row.state != "Running":
+        return row
+    names = [each["name"] for each in pod["spec"]["containers"]]
+    said = {name: printed.get((pod["metadata"]["uid"], name)) for name in names}
+    containers = tuple(
+        Container(name, tuple(map(_said, devices))) for name, devices in said.items() if devices is not None
+    )
+    return replace(row, containers=containers, state="Running" if len(containers) == len(names) else "Starting")
+
+
+def _said(device: str) -> str:
+    """Shorten `driver/pool/device[/share ID]`, as a container prints it; the pool is the pod's node."""
+    _, _, name, *share = device.split("/")
+    return f"{name} (share {share[0][:SHARE_ID_SHOWN]})" if share else name
 
 
 def shorten(devices: Sequence[str], limit: int = DEVICES_SHOWN) -> str:
@@ -100,13 +149,15 @@ def render(all_rows: Sequence[Row], *, title: str = "", longest_reason: int = 0)
     table.add_column("POD", no_wrap=True, overflow="ellipsis", max_width=36)
     table.add_column("STATE", no_wrap=True, min_width=7)
     table.add_column("NODE", no_wrap=True, overflow="ellipsis", max_width=16)
-    table.add_column("DEVICES / WHY IT WAITS", overflow="fold", ratio=1)
+    whose = " IN CONTAINERS" if any(row.containers for row in all_rows) else ""
+    table.add_column(f"DEVICES{whose} / WHY IT WAITS", overflow="fold", ratio=1)
     for row in all_rows:
         style = COLOURS.get(row.state, "") if row.is_as_expected or row.state == "Pending" else "red"
         why = row.reason
         if longest_reason and len(why) > longest_reason:
             why = why[: longest_reason - 1].rstrip() + "…"
-        last = Text(shorten(row.devices)) if row.devices or not why else Text(why, "yellow")
+        seen = row.seen
+        last = Text("\n".join(seen)) if seen or not why else Text(why, "yellow")
         table.add_row(Text(row.short_name), Text(row.state, style), Text(row.node), last)
     return table
 

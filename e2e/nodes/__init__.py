@@ -18,6 +18,9 @@ of a node ends with the first one, so nothing is left behind, however a test end
         node.restart_kubelet(); node.reboot()
         audit(plane, nodes)                                     # -> []: driver, claims and containers agree
 
+`Nodes.start_each` makes nodes that differ (`node.NodeSpec`): labels, taints, several drivers with devices, a disk for
+local volumes, the number of CPUs that the kubelet reports. `make nodes` makes a whole fleet so (`e2e/run/real.py`).
+
 | folder | what |
 |---|---|
 | `go/driver` | the DRA driver, as the example of one: devices from a file, calls into a log |

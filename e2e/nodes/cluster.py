@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +17,7 @@ from e2e.controlplane.access import RequestError
 from e2e.controlplane.build import cache_folder
 from e2e.controlplane.plane import REPOSITORY, ControlPlane
 from e2e.nodes import image
-from e2e.nodes.node import SLICES, Json, Node, Place
+from e2e.nodes.node import SLICES, Json, Node, NodeSpec, Place
 from e2e.nodes.programs import Programs
 
 CGROUPS: Final = Path("/sys/fs/cgroup")
@@ -60,34 +60,54 @@ class Nodes:
         minor version, and come as administrators, unless `kubeconfigs` has another way for a node's name; `kubelet`
         has fields of their KubeletConfiguration. Raises BuildError or ComponentError, with nothing left running.
         """
+        specs = [
+            NodeSpec(name=f"{prefix}-{index}", labels=labels or {}, kubelet=kubelet or {}) for index in range(count)
+        ]
+        return cls.start_each(plane, specs, kubernetes=kubernetes, kubeconfigs=kubeconfigs)
+
+    @classmethod
+    def start_each(
+        cls,
+        plane: ControlPlane,
+        specs: Sequence[NodeSpec],
+        *,
+        kubernetes: str | None = None,
+        kubeconfigs: Mapping[str, Path] | None = None,
+        images: Sequence[str] = (),
+    ) -> Self:
+        """Start nodes that differ, as `start` does; the one image has the names in `images`, too."""
         programs = Programs.built(kubernetes or plane.kubernetes)
         _remove_stale()
         folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         with contextlib.ExitStack() as ends:
             ends.callback(shutil.rmtree, folder, ignore_errors=True)
             nodes: dict[str, Node] = {}
-            for index in range(count):
-                name = f"{prefix}-{index}"
+            for index, spec in enumerate(specs):
                 place = Place(
                     index=index,
-                    folder=folder / str(index),
+                    folder=folder / spec.name,
                     cgroup=f"dovetail-node-{os.getpid()}-{folder.name[-8:]}{index}",
-                    kubeconfig=(kubeconfigs or {}).get(name, plane.kubeconfig),
-                    labels=dict(labels or {}),
+                    kubeconfig=(kubeconfigs or {}).get(spec.name, plane.kubeconfig),
                     kubernetes=kubernetes or plane.kubernetes,
-                    kubelet=kubelet or {},
+                    spec=spec,
                 )
                 place.folder.mkdir()
-                image.write(programs.container, place.folder / "image.tar", platform.machine())
-                nodes[name] = Node(plane, programs, place, name)
-                ends.callback(_remove, plane, nodes[name])
-            with ThreadPoolExecutor(count) as pool:
+                names = (image.NAME, *images)
+                image.write(programs.container, place.folder / "image.tar", platform.machine(), names)
+                nodes[spec.name] = Node(plane, programs, place)
+            ends.callback(_remove, plane, nodes.values())
+            with ThreadPoolExecutor(len(nodes)) as pool:
                 list(pool.map(Node.boot, nodes.values()))
             return cls(plane, nodes, ends.pop_all())
 
     def stop(self) -> None:
         """End all nodes and remove what the API server has of them; a second call does nothing."""
         self._ends.close()
+
+    @property
+    def folder(self) -> Path:
+        """Where logs and state of nodes are, each in a folder with its name."""
+        return next(iter(self)).folder.parent
 
     def check(self) -> None:
         """Raise ComponentError, with the end of its log, where a program has ended that should run."""
@@ -116,21 +136,31 @@ def _remove_stale() -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _remove(plane: ControlPlane, node: Node) -> None:
-    node.power_off()
-    with contextlib.suppress(RequestError, OSError):  # the control plane may be gone
-        for path in (*(f"{SLICES}/{each['metadata']['name']}" for each in node.slices()), f"/api/v1/nodes/{node.name}"):
-            plane.request("DELETE", path)
+def _remove(plane: ControlPlane, nodes: Collection[Node]) -> None:
+    with ThreadPoolExecutor(len(nodes)) as pool:
+        list(pool.map(Node.power_off, nodes))
+    for node in nodes:
+        with contextlib.suppress(RequestError, OSError):  # the control plane may be gone
+            slices = (each for driver in node.drivers for each in node.slices(driver))
+            for path in (*(f"{SLICES}/{each['metadata']['name']}" for each in slices), f"/api/v1/nodes/{node.name}"):
+                plane.request("DELETE", path)
 
 
-def unusable() -> str:
-    """Say why this machine cannot have real nodes, an empty string where it can."""
+def unusable(*hidden_too: Path) -> str:
+    """
+    Say why this machine cannot have real nodes, an empty string where it can.
+
+    `hidden_too` are folders of which nodes have their own besides those that every node has.
+    """
     if sys.platform != "linux":
         return "real nodes need Linux"
     if os.geteuid() != 0:
         return "real nodes need root"
+    for path in hidden_too:
+        if not path.is_dir():
+            return f"{path} is no folder of this machine, and a node is to have one of its own there"
     for path in (REPOSITORY, cache_folder("node"), Path(tempfile.gettempdir())):
-        for hidden in HIDDEN:
+        for hidden in (*HIDDEN, *hidden_too):
             if path.resolve().is_relative_to(hidden):
                 return f"{path} is beneath {hidden}, where a node has files of its own"
     return _without_namespaces() or _without_cgroups()

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ _OCI: Final = "application/vnd.oci.image"
 _ARCHITECTURE: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def write(program: Path, archive: Path, machine: str) -> None:
+def write(program: Path, archive: Path, machine: str, names: Sequence[str] = (NAME,)) -> None:
     """Write an OCI layout as a tar file; `machine` is the architecture as `platform.machine` names it."""
     layer = _tar({PROGRAM.lstrip("/"): program.read_bytes()}, mode=0o755)
     blobs: dict[str, bytes] = {}
@@ -33,7 +34,8 @@ def write(program: Path, archive: Path, machine: str) -> None:
         "layers": [_add(blobs, f"{_OCI}.layer.v1.tar+gzip", gzip.compress(layer, 1, mtime=0))],
     }
     entry = _add(blobs, manifest["mediaType"], _json(manifest))
-    index = {"schemaVersion": 2, "manifests": [{**entry, "annotations": {"io.containerd.image.name": NAME}}]}
+    named = [{**entry, "annotations": {"io.containerd.image.name": name}} for name in names]
+    index = {"schemaVersion": 2, "manifests": named}
     files = {"oci-layout": _json({"imageLayoutVersion": "1.0.0"}), "index.json": _json(index), **blobs}
     archive.write_bytes(_tar(files, mode=0o644))
 

@@ -1,15 +1,14 @@
 """
-What holds on real nodes at any time: no device is prepared for two claims, and a container has its claims' devices.
+What holds on real nodes at any time: no device is prepared for two claims, and claims, drivers and containers agree.
 
 By the drivers' logs and by what containers printed: what a kubelet and a driver did, not what the API server was told.
 """
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from e2e.controlplane.plane import ControlPlane
-from e2e.nodes import settings
 from e2e.nodes.cluster import Nodes
 from e2e.nodes.records import Call, Container, PreparedDevice
 
@@ -26,8 +25,8 @@ def audit(plane: ControlPlane, nodes: Nodes) -> list[str]:
 
     A device that was prepared for two claims at once is told for ever. Else a problem must last for some seconds.
     """
-    twice = [problem for node in nodes for problem in prepared_twice(node.calls())]
-    return [*twice, *lasting(lambda: _wrong_containers(plane, nodes))]
+    twice = [each for node in nodes for driver in node.drivers for each in prepared_twice(node.calls(driver))]
+    return [*twice, *lasting(lambda: _disagreements(plane, nodes))]
 
 
 def lasting(find: Callable[[], Iterable[str]]) -> list[str]:
@@ -66,39 +65,80 @@ def _may_share(one: PreparedDevice, other: PreparedDevice) -> bool:
     return one.admin or other.admin or bool(one.share and other.share and one.share != other.share)
 
 
-def _wrong_containers(plane: ControlPlane, nodes: Nodes) -> list[str]:
-    """Compare each running container's devices with what its claims have allocated for it."""
-    printed: dict[tuple[str, str], Container] = {}
-    for node in nodes:
-        printed |= {(each.uid, each.name): each for each in node.containers()}  # the last restart stays
-    claims = {_key(each): each for each in plane.request("GET", "/apis/resource.k8s.io/v1/resourceclaims")["items"]}
-    found: list[str] = []
-    names = {node.name for node in nodes}
-    for pod in plane.request("GET", "/api/v1/pods")["items"]:
-        if pod["spec"].get("nodeName") in names and "deletionTimestamp" not in pod["metadata"]:
-            found += _wrong_in_pod(pod, claims, printed)
+def prepared(calls: Iterable[Call]) -> dict[str, tuple[PreparedDevice, ...]]:
+    """Return what one driver has prepared now, by the claim's UID."""
+    found: dict[str, tuple[PreparedDevice, ...]] = {}
+    for call in calls:
+        if call.error:
+            continue
+        found.pop(call.uid, None)
+        if call.call == "prepare":
+            found[call.uid] = call.devices
     return found
 
 
-def _wrong_in_pod(
-    pod: Json, claims: dict[tuple[str, str], Json], printed: dict[tuple[str, str], Container]
-) -> Iterator[str]:
+def _disagreements(plane: ControlPlane, nodes: Nodes) -> list[str]:
+    """Compare what drivers have prepared, and what running containers have, with what claims have allocated."""
+    claims: list[Json] = plane.request("GET", "/apis/resource.k8s.io/v1/resourceclaims")["items"]
+    by_uid = {each["metadata"]["uid"]: each for each in claims}
+    found: list[str] = []
+    for node in nodes:
+        for driver in node.drivers:
+            for uid, devices in prepared(node.calls(driver)).items():
+                if uid in by_uid:
+                    found += _wrong_preparation(by_uid[uid], (driver, node.name), devices)
+    return found + _wrong_containers(plane, nodes, {_key(each): each for each in claims})
+
+
+def _wrong_preparation(claim: Json, of: tuple[str, str], devices: Iterable[PreparedDevice]) -> Iterator[str]:
+    """Compare what the driver of a node, which is its pool, has prepared for a claim with the claim's allocation."""
+    had = sorted((each.request, each.device, each.share) for each in devices)
+    wanted = sorted(
+        (each["request"], each["device"], each.get("shareID", ""))
+        for each in _results(claim)
+        if (each["driver"], each["pool"]) == of
+    )
+    if had != wanted and claim.get("status", {}).get("allocation"):
+        yield f"{'/'.join(of)} has prepared {had} for claim {'/'.join(_key(claim))}, which has {wanted}"
+
+
+def _wrong_containers(plane: ControlPlane, nodes: Nodes, claims: dict[tuple[str, str], Json]) -> list[str]:
+    printed: dict[tuple[str, str], Container] = {}
+    for node in nodes:
+        printed |= {(each.uid, each.name): each for each in node.containers()}  # the last restart stays
+    found: list[str] = []
+    names, drivers = {node.name for node in nodes}, {driver for node in nodes for driver in node.drivers}
+    for pod in plane.request("GET", "/api/v1/pods")["items"]:
+        if pod["spec"].get("nodeName") in names and "deletionTimestamp" not in pod["metadata"]:
+            found += _wrong_in_pod(pod, _Facts(claims, printed, drivers))
+    return found
+
+
+class _Facts(NamedTuple):
+    """Claims by namespace and name, what containers printed by the pod's UID and their name, and all drivers."""
+
+    claims: dict[tuple[str, str], Json]
+    printed: dict[tuple[str, str], Container]
+    drivers: set[str]
+
+
+def _wrong_in_pod(pod: Json, facts: _Facts) -> Iterator[str]:
     running = {each["name"]: each for each in pod["status"].get("containerStatuses", ()) if "running" in each["state"]}
     for container in pod["spec"]["containers"]:
         status = running.get(container["name"])
         if status is None:
             continue
         subject = f"container {container['name']} of pod {'/'.join(_key(pod))}"
-        said = printed.get((pod["metadata"]["uid"], container["name"]))
+        said = facts.printed.get((pod["metadata"]["uid"], container["name"]))
         if said is None or said.restart != status["restartCount"]:
             yield f"{subject} runs and has printed nothing"
             continue
-        wanted = sorted(_allocated(pod, container, claims))
+        wanted = sorted(_allocated(pod, container, facts))
         if list(said.devices) != wanted:
             yield f"{subject} has the devices {list(said.devices)}, and its claims have {wanted}"
 
 
-def _allocated(pod: Json, container: Json, claims: dict[tuple[str, str], Json]) -> Iterator[str]:
+def _allocated(pod: Json, container: Json, facts: _Facts) -> Iterator[str]:
     """Yield the devices that a container's claims have for it, as the container names them."""
     status = pod["status"]
     made = {each["name"]: each.get("resourceClaimName") for each in status.get("resourceClaimStatuses", ())}
@@ -111,11 +151,16 @@ def _allocated(pod: Json, container: Json, claims: dict[tuple[str, str], Json]) 
         if each["containerName"] == container["name"]
     ]
     for name, request in wanted:
-        claim = claims.get((pod["metadata"]["namespace"], str(name)), {})
-        for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ()):
+        claim = facts.claims.get((pod["metadata"]["namespace"], str(name)), {})
+        for result in _results(claim):
             is_asked_for = request is None or result["request"].split("/")[0] == request
-            if is_asked_for and result["driver"] == settings.DRIVER:
+            if is_asked_for and result["driver"] in facts.drivers:
                 yield _device(result)
+
+
+def _results(claim: Json) -> Sequence[Json]:
+    results: Sequence[Json] = claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
+    return results
 
 
 def _references(pod: Json) -> Sequence[Json]:

@@ -6,8 +6,8 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +21,8 @@ from e2e.nodes import records, settings
 from e2e.nodes.programs import Programs, kubelet
 
 READY_SECONDS: Final = 60.0
+OWN: Final = Path("/mnt")
+"""Where a node that has disks sees them in place of the machine's folder."""
 GRACE_SECONDS: Final = 10.0
 POLL_SECONDS: Final = 0.05
 _REGISTERED: Final = b"NotifyRegistrationStatus"
@@ -28,6 +30,22 @@ _REGISTERED: Final = b"NotifyRegistrationStatus"
 SLICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
 
 Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSpec:
+    """What a node is to be: a name is enough."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    cpus: int = 0
+    """How many CPUs the kubelet reports; 0: those of the machine."""
+    kubelet: Json = field(default_factory=dict)
+    """Fields of the KubeletConfiguration that differ, such as registerWithTaints."""
+    drivers: Mapping[str, Sequence[Json]] = field(default_factory=lambda: {settings.DRIVER: ({"devices": []},)})
+    """The slices that each driver publishes at first, as in a ResourceSlice's spec, by its name."""
+    disks: Sequence[str] = ()
+    """Folders beneath `OWN`, which are the node's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +56,9 @@ class Place:
     folder: Path
     cgroup: str
     kubeconfig: Path
-    labels: dict[str, str]
     kubernetes: str
     """The minor version of the kubelet at first."""
-    kubelet: Json
-    """Fields of the KubeletConfiguration that differ."""
+    spec: "NodeSpec"
 
     @property
     def address(self) -> str:
@@ -91,8 +107,8 @@ class Inside(Component):
 class Node:
     """A running node; `Nodes.start` makes it."""
 
-    def __init__(self, plane: ControlPlane, programs: Programs, place: Place, name: str) -> None:
-        self.name = name
+    def __init__(self, plane: ControlPlane, programs: Programs, place: Place) -> None:
+        self.name = place.spec.name
         self.folder = place.folder
         self._plane = plane
         self._programs = programs
@@ -101,11 +117,16 @@ class Node:
         self._holder: Holder | None = None
         self._containerd: Inside | None = None
         self._kubelet: Inside | None = None
-        self._drivers: list[Inside] = []
+        self._drivers: dict[str, list[Inside]] = {}
 
     # what tests do
 
-    def publish(self, devices: Sequence[Json], *counters: Json, **fields: Any) -> None:
+    @property
+    def drivers(self) -> tuple[str, ...]:
+        """The names of the node's drivers; what else has a driver's name means the first of them without it."""
+        return tuple(self._place.spec.drivers)
+
+    def publish(self, devices: Sequence[Json], *counters: Json, driver: str = "", **fields: Any) -> None:
         """
         Let the driver publish these devices, and wait until the API server has them.
 
@@ -116,15 +137,16 @@ class Node:
         slices = [{"devices": list(devices), **fields}]
         if counters:  # a slice has either
             slices.append({"sharedCounters": list(counters)})
-        self.steer("resources.yaml", yaml.safe_dump({"slices": slices}))
-        for driver in self._drivers:
-            driver.tell(signal.SIGHUP)
-        if self._drivers:
-            self._wait(self._drivers[-1], lambda: self._has_published(devices, counters))
+        self.steer("resources.yaml", yaml.safe_dump({"slices": slices}), driver)
+        instances = self._drivers.get(driver or self.drivers[0], ())
+        for each in instances:
+            each.tell(signal.SIGHUP)
+        if instances:
+            self._wait(instances[-1], lambda: self._has_published(devices, counters, driver))
 
-    def steer(self, name: str, text: str | None) -> None:
+    def steer(self, name: str, text: str | None, driver: str = "") -> None:
         """Write a file that steers the driver, as `go/driver/main.go` lists them; None removes it."""
-        path = self.folder / "driver" / name
+        path = self._driver_folder(driver) / name
         if text is None:
             path.unlink(missing_ok=True)
             return
@@ -132,49 +154,51 @@ class Node:
         staged.write_text(text)
         staged.rename(path)
 
-    def published(self) -> list[Json]:
-        """Return the devices of the node's slices as the API server has them."""
-        return _listed(self.slices(), "devices")
+    def published(self, driver: str = "") -> list[Json]:
+        """Return the devices of the driver's slices as the API server has them."""
+        return _listed(self.slices(driver), "devices")
 
-    def slices(self) -> list[Json]:
-        """Return the slices of the node's driver."""
+    def slices(self, driver: str = "") -> list[Json]:
+        """Return the slices of the driver."""
         items: list[Json] = self._plane.request("GET", f"{SLICES}?fieldSelector=spec.nodeName={self.name}")["items"]
-        return [each for each in items if each["spec"]["driver"] == settings.DRIVER]
+        return [each for each in items if each["spec"]["driver"] == (driver or self.drivers[0])]
 
-    def calls(self) -> list[records.Call]:
+    def calls(self, driver: str = "") -> list[records.Call]:
         """Return what the driver was asked for."""
-        return records.calls(self.folder / "driver" / "calls.jsonl")
+        return records.calls(self._driver_folder(driver) / "calls.jsonl")
 
     def containers(self) -> list[records.Container]:
         """Return the containers that have started and whose pods are there, by what they printed."""
         return records.containers(self.folder / "log" / "pods")
 
-    def kill_driver(self) -> None:
+    def kill_driver(self, driver: str = "") -> None:
         """Kill every instance of the driver."""
-        while self._drivers:
-            self._drivers.pop().stop()
+        for each in self._drivers.pop(driver or self.drivers[0], ()):
+            each.stop()
 
-    def start_driver(self, instance: str = "") -> Inside:
+    def start_driver(self, instance: str = "", driver: str = "") -> Inside:
         """
         Start the driver and wait until it is called by the kubelet.
 
         Two run at once where each has an `instance`, as pods of a rolling update do: the older one is told to `end`.
         """
-        name = f"driver-{instance}" if instance else "driver"
+        driver, folder = driver or self.drivers[0], self._driver_folder(driver)
+        name = f"{folder.name}-{instance}" if instance else folder.name
         log = self._log(name)
         before = log.stat().st_size if log.exists() else 0  # an earlier one has written so much
-        driver = self._program(
+        started = self._program(
             name,
             self._programs.driver,
-            f"--name={settings.DRIVER}",
+            f"--name={driver}",
             f"--node={self.name}",
-            f"--folder={self.folder / 'driver'}",
+            f"--folder={folder}",
             f"--kubeconfig={self._plane.kubeconfig}",
             f"--pod={instance}",
         )
-        self._drivers = [each for each in self._drivers if each.is_running()] + [driver]
-        self._wait(driver, lambda: _REGISTERED in log.read_bytes()[before:] and bool(self.slices()))
-        return driver
+        others = (each for each in self._drivers.get(driver, ()) if each.is_running())
+        self._drivers[driver] = [*others, started]
+        self._wait(started, lambda: _REGISTERED in log.read_bytes()[before:] and bool(self.slices(driver)))
+        return started
 
     def restart_kubelet(self, kubernetes: str | None = None) -> None:
         """
@@ -197,16 +221,14 @@ class Node:
 
     def power_off(self) -> None:
         """Let all processes of the node end at once."""
-        for each in (self._holder, self._containerd, self._kubelet, *self._drivers):  # the first takes the others along
-            if each:
-                each.stop()
+        for each in self._all():  # the first takes the others along
+            each.stop()
         self._drivers.clear()
 
     def check(self) -> None:
         """Raise ComponentError where a program has ended that should run."""
-        for each in (self._holder, self._containerd, self._kubelet, *self._drivers):
-            if each:
-                each.check()
+        for each in self._all():
+            each.check()
 
     # how it starts
 
@@ -214,26 +236,40 @@ class Node:
         """Start everything and wait until the node is ready. Raises ComponentError."""
         shutil.rmtree(self.folder / "run", ignore_errors=True)  # a file system in memory on a real node
         (self.folder / "pid").unlink(missing_ok=True)
-        (self.folder / "driver").mkdir(exist_ok=True)
         place = self._place
+        for disk in place.spec.disks:
+            (self.folder / "own" / Path(disk).relative_to(OWN)).mkdir(parents=True, exist_ok=True)
         arguments = {
             "folder": self.folder,
             "name": self.name,
             "address": place.address,
             "cgroup": place.cgroup,
             "server": f"{self._plane.admin.host}:{self._plane.admin.port}",
+            "own": OWN if place.spec.disks else "",
+            "cpus": place.spec.cpus,
         }
         flags = (f"-{name}={value}" for name, value in arguments.items())
         self._holder = Holder("node", [self._programs.node, "hold", *flags], self._log("node"), cwd=self.folder)
         self._wait(self._holder, (self.folder / "pid").exists)
         self._containerd = self._start_containerd()
         self._start_kubelet()
-        if not (self.folder / "driver" / "resources.yaml").exists():
-            self.steer("resources.yaml", "slices: [{devices: []}]\n")
-        self.start_driver()
+        for driver, slices in place.spec.drivers.items():
+            folder = self._driver_folder(driver)
+            folder.mkdir(exist_ok=True)
+            if not (folder / "resources.yaml").exists():
+                self.steer("resources.yaml", yaml.safe_dump({"slices": list(slices)}), driver)
+            self.start_driver(driver=driver)
 
-    def _has_published(self, devices: Sequence[Json], counters: Sequence[Json]) -> bool:
-        slices = self.slices()
+    def _all(self) -> Iterator[Component]:
+        """Yield what runs, the holder first."""
+        instances = (each for running in self._drivers.values() for each in running)
+        yield from filter(None, (self._holder, self._containerd, self._kubelet, *instances))
+
+    def _driver_folder(self, driver: str) -> Path:
+        return self.folder / ("driver" if driver in ("", self.drivers[0]) else f"driver-{driver}")
+
+    def _has_published(self, devices: Sequence[Json], counters: Sequence[Json], driver: str) -> bool:
+        slices = self.slices(driver)
         return holds(_listed(slices, "devices"), devices) and holds(_listed(slices, "sharedCounters"), counters)
 
     def _start_containerd(self) -> Inside:
@@ -250,7 +286,7 @@ class Node:
 
     def _start_kubelet(self) -> None:
         began = time.time()
-        config = settings.write_kubelet(self.folder, self._place.cgroup, self._place.kubelet)
+        config = settings.write_kubelet(self.folder, self._place.cgroup, self._place.spec.kubelet)
         self._kubelet = self._program(
             "kubelet",
             self._programs.kubelet,
@@ -258,7 +294,7 @@ class Node:
             f"--kubeconfig={self._place.kubeconfig}",
             f"--hostname-override={self.name}",
             f"--node-ip={self._place.address}",
-            "--node-labels=" + ",".join(f"{key}={value}" for key, value in self._place.labels.items()),
+            "--node-labels=" + ",".join(f"{key}={value}" for key, value in self._place.spec.labels.items()),
             *gate_flags(self._plane.feature_gates, self._kubernetes),
         )
         self._wait(self._kubelet, lambda: self._is_ready(began))

@@ -15,6 +15,8 @@ from e2e.controlplane.access import RequestError
 from e2e.controlplane.build import BuildError
 from e2e.controlplane.plane import KubectlError
 from e2e.controlplane.processes import ComponentError
+from e2e.nodes.cluster import unusable
+from e2e.nodes.node import OWN
 from e2e.run import view
 from e2e.run.stage import SCHEDULERS, Stage, page_of
 from e2e.table import Row
@@ -25,11 +27,20 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0 when every pod ended as its example says."""
     options = _parser().parse_args(arguments)
+    if options.nodes and (reason := unusable(OWN)):
+        print(f"No node can run here: {reason}. `make run` shows the same without.", file=sys.stderr)
+        return 1
     for number in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell's background job inherits it as ignored
         signal.signal(number, _interrupt)
     console = Console() if sys.stdout.isatty() else Console(width=table.WIDTH, color_system=None)
     try:
-        with Stage.set_up(console, scheduler=options.scheduler, gates=options.gates, folder=options.folder) as stage:
+        with Stage.set_up(
+            console,
+            scheduler=options.scheduler,
+            gates=options.gates,
+            folder=options.folder,
+            on_nodes=options.nodes,
+        ) as stage:
             return _show(stage, console, options)
     except (BuildError, ComponentError, KubectlError, RequestError) as error:
         print(error, file=sys.stderr)
@@ -44,8 +55,10 @@ def _show(stage: Stage, console: Console, options: argparse.Namespace) -> int:
     if not console.is_terminal:
         print(table.plain(rows))
     status = verdict(rows, stage.expected_pods, console)
-    summary, is_right = stage.audit()
-    console.print(f"Audit: {summary}.", highlight=False, markup=False, soft_wrap=True)
+    is_right = True
+    for summary, holds in stage.audits():
+        console.print(f"Audit: {summary}.", highlight=False, markup=False, soft_wrap=True)
+        is_right &= holds
     if not options.once:
         with page_of(stage.plane) as page:
             console.print(_how_to_reach(stage, page), highlight=False, soft_wrap=True)
@@ -76,6 +89,9 @@ def _how_to_reach(stage: Stage, page: str) -> str:
         "  kubectl describe pod cannot-fit",
         f"Logs: {stage.scheduler.log}, and of the control plane beside it.",
     ]
+    if stage.nodes:
+        lines.append(f"Logs of kubelets and drivers: {stage.nodes.folder}, and of containers there in NODE/log/pods,")
+        lines.append("which kubectl logs does not reach.")
     return "\n".join([*lines, f"Health and metrics: {stage.address}/metrics"] if stage.address else lines)
 
 
@@ -85,6 +101,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make run", description="Watch Dovetail schedule on a real control plane.")
+    parser.add_argument("--nodes", action="store_true", help="`make nodes`: with real kubelets and containers (root)")
     parser.add_argument("--once", action="store_true", help="end when the examples have; non-zero if one did not")
     parser.add_argument("--timeout", type=float, default=120, metavar="SECONDS", help="for the examples (120)")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="keep state and logs here (else temporary)")

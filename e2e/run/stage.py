@@ -18,7 +18,9 @@ from e2e.controlplane.plane import REPOSITORY, ControlPlane, free_port
 from e2e.controlplane.processes import Component
 from e2e.fleet import fleets, publish
 from e2e.fleet.shape import Fleet
-from e2e.run import preview
+from e2e.nodes.cluster import Nodes
+from e2e.nodes.programs import Programs
+from e2e.run import preview, real
 from e2e.scenarios.examples import Example, read_examples
 
 SCHEDULERS = ("dovetail", "kube-scheduler")
@@ -32,6 +34,8 @@ class Stage:
     plane: ControlPlane
     scheduler: Component
     examples: tuple[Example, ...]
+    nodes: Nodes | None = None
+    """Real ones, if any; else there is the stand-in for kubelets."""
 
     @property
     def expected_pods(self) -> int:
@@ -47,16 +51,21 @@ class Stage:
         """Look at all pods now. Raises ComponentError when something that should run has ended."""
         for component in (*self.plane.components.values(), self.scheduler):
             component.check()
+        if self.nodes:
+            self.nodes.check()
         return table.rows(
             self._list("/api/v1/pods"),
             self._list("/apis/resource.k8s.io/v1/resourceclaims"),
+            real.printed(self.nodes) if self.nodes else None,
         )
 
-    def audit(self) -> tuple[str, bool]:
-        """Check all allocations and bindings; say what there is, and whether it is right."""
+    def audits(self) -> Iterator[tuple[str, bool]]:
+        """Check allocations and bindings, then what is on nodes; say what there is, and whether it is right."""
         objects = audit.read(self.plane.request)
         findings = audit.audit(objects)
-        return audit.summary(objects, findings), not findings
+        yield audit.summary(objects, findings), not findings
+        if self.nodes:
+            yield real.audit(self.plane, self.nodes)
 
     def _list(self, path: str) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = self.plane.request("GET", path)["items"]
@@ -72,9 +81,12 @@ class Stage:
         gates: FeatureGates = "on",
         folder: Path | None = None,
         settings: dict[str, Any] | None = None,
+        on_nodes: bool = False,
     ) -> Iterator[Self]:
         """
         Build what is missing and start everything; `settings` are Dovetail's configuration.
+
+        With `on_nodes` the fleet's nodes are real ones: kubelets, containerd, drivers (see `real`).
 
         Raises BuildError, ComponentError, KubectlError.
         """
@@ -84,13 +96,19 @@ class Stage:
                 preview.show(console, fleet)
             with _step(console, "control plane built"):
                 build.controlplane_binary()
+            if on_nodes:
+                with _step(console, "kubelet, containerd, runc and driver built"):
+                    Programs.built()
             with _step(console, "etcd, API server, controllers started"):
-                plane = ends.enter_context(ControlPlane.start(feature_gates=gates, kubelet=True, folder=folder))
-            with _step(console, _describe(fleet)):
-                publish.publish_to(plane.kubeconfig, fleet)
+                plane = ends.enter_context(ControlPlane.start(feature_gates=gates, kubelet=not on_nodes, folder=folder))
+            nodes: Nodes | None = None
+            with _step(console, _describe(fleet) + (" by kubelets and drivers" if on_nodes else "")):
+                publish.publish_to(plane.kubeconfig, Fleet(classes=fleet.classes) if on_nodes else fleet)
+                if on_nodes:
+                    nodes = ends.enter_context(real.start(plane, fleet, examples))
             running = _start_scheduler(console, plane, scheduler, settings)
             ends.callback(running.stop)
-            stage = cls(plane, running, examples)
+            stage = cls(plane, running, examples, nodes)
             with _step(console, f"{len(examples)} examples applied, {stage.expected_pods} pods"):
                 is_peer = scheduler != SCHEDULERS[0]
                 texts = [each.text_for(PEER_NAME) if is_peer else each.path.read_text() for each in examples]

@@ -64,7 +64,7 @@ def changes(before: Sequence[Row], after: Sequence[Row]) -> Iterator[str]:
 
 def _sentence(row: Row) -> str:
     where = f" on {row.node}" if row.node else ""
-    what = f" with {table.shorten(row.devices)}" if row.devices else ""
+    what = f" with {'; '.join(row.seen)}" if row.seen else ""
     why = f": {row.reason}" if row.reason else ""
     return f"{row.pod}: {row.state}{where}{what}{why}"
 
@@ -77,7 +77,7 @@ def _count(rows: Sequence[Row]) -> str:
 def longest_reason(rows: Sequence[Row], width: int, height: int) -> int:
     """Return how many characters of each reason fit a terminal; `kubectl describe pod` shows the whole."""
     waiting = sum(bool(row.reason) for row in rows)
-    spare = height - _OTHER_LINES - len(rows)
+    spare = height - _OTHER_LINES - sum(max(1, len(row.seen)) for row in rows)
     return max(_LEAST_LINES, 1 + spare // max(1, waiting)) * max(20, width - _OTHER_COLUMNS)
 
 

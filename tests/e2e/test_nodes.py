@@ -3,6 +3,7 @@
 import io
 import json
 import tarfile
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from e2e.nodes.invariants import prepared_twice
 from e2e.nodes.node import Json, holds
 from e2e.nodes.records import Call, Container, PreparedDevice, calls, containers
 
+GPUS = (PreparedDevice("a/b", "node-0", "gpu-0"), PreparedDevice("c", "node-0", "gpu-1"))
 NOW = datetime(2026, 11, 28, tzinfo=UTC)
 
 
@@ -62,7 +64,7 @@ def test_a_device_is_prepared_twice(log: list[Call]) -> None:
     assert problem.endswith("and ns/a (a) still had it")
 
 
-def cluster(*printed: str, phase: str = "running", **claim: Any) -> tuple[Any, Any]:
+def cluster(*printed: str, phase: str = "running", log: Sequence[Call] = (), **claim: Any) -> tuple[Any, Any]:
     """A plane with one pod, whose claim has a device for one of two requests, and a node where it printed devices."""
     status = {"name": "main", "restartCount": 0, "state": {phase: {}}}
     made = {"name": "devices", "resourceClaimName": "made"}
@@ -83,11 +85,16 @@ def cluster(*printed: str, phase: str = "running", **claim: Any) -> tuple[Any, A
     items = {
         "/api/v1/pods": [pod],
         "/apis/resource.k8s.io/v1/resourceclaims": [
-            {"metadata": {"namespace": "ns", "name": "made"}, "status": {"allocation": allocation}}
+            {"metadata": {"namespace": "ns", "name": "made", "uid": "made"}, "status": {"allocation": allocation}}
         ],
     }
     said = Container("ns", "p", "uid", "main", 0, {}, printed)
-    node = SimpleNamespace(name="node-0", calls=list, containers=lambda: [said] if printed else [])
+    node = SimpleNamespace(
+        name="node-0",
+        drivers=(settings.DRIVER,),
+        calls=lambda _driver: log,
+        containers=lambda: [said] if printed else [],
+    )
     return SimpleNamespace(request=lambda _method, path: {"items": items[path]}), [node]
 
 
@@ -106,6 +113,29 @@ def test_a_container_with_other_devices_is_wrong(monkeypatch: pytest.MonkeyPatch
         f"container main of pod ns/p has the devices ['{gpu}1'], and its claims have ['{gpu}0']"
     ]
     assert invariants.audit(*cluster()) == ["container main of pod ns/p runs and has printed nothing"]
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        pytest.param([prepare("made", *GPUS)], id="with the devices of the claim"),
+        pytest.param([prepare("made", GPUS[0]), prepare("made", *GPUS)], id="again"),
+        pytest.param([prepare("made", GPUS[0]), unprepare("made")], id="and taken back"),
+        pytest.param([prepare("made", GPUS[0], error="no power")], id="without success"),
+        pytest.param([prepare("gone", GPUS[0])], id="for a claim that is gone"),
+    ],
+)
+def test_a_claim_is_prepared(log: list[Call], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(invariants, "SETTLE_SECONDS", 0)
+    assert invariants.audit(*cluster(phase="waiting", log=log)) == []
+
+
+def test_a_claim_is_prepared_with_other_devices_than_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(invariants, "SETTLE_SECONDS", 0)
+    (problem,) = invariants.audit(*cluster(phase="waiting", log=[prepare("made", GPUS[0])]))
+    assert problem.startswith(
+        f"{settings.DRIVER}/node-0 has prepared [('a/b', 'gpu-0', '')] for claim ns/made, which has"
+    )
 
 
 def test_the_log_of_calls_is_read(tmp_path: Path) -> None:

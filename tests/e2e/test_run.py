@@ -13,7 +13,9 @@ from rich.console import Console
 
 from e2e import table
 from e2e.controlplane.plane import REPOSITORY
-from e2e.run import view
+from e2e.fleet import fleets
+from e2e.run import __main__ as run_command
+from e2e.run import real, view
 from e2e.run.__main__ import verdict
 from e2e.scenarios.examples import EXPECT, EXPECT_REASON, Expectation, read_examples
 from e2e.table import Row
@@ -78,6 +80,31 @@ def test_a_waiting_pod_says_why() -> None:
 
 def test_a_bound_pod_waits_for_nothing_whatever_its_condition_says() -> None:
     assert row(pod(node="n", message="old news")).waits_because == ""
+
+
+def test_where_containers_are_real_a_pod_has_what_they_printed() -> None:
+    given = pod(node="n", phase="Running")
+    given["spec"]["containers"] = [{"name": "server"}, {"name": "proxy"}]
+    said = {("p", "server"): ("d/n/gpu-0", "d/n/gpu-1", "d/n/gpu-2/0123456789")}
+    (found,) = table.rows([given], [claim("gpu-7")], said)
+    assert (found.state, found.seen) == ("Starting", ("gpu-0, gpu-1, gpu-2 (share 01234567)",))
+    (found,) = table.rows([given], [claim("gpu-7")], {**said, ("p", "proxy"): ()})
+    assert found.state == "Running"
+    assert found.seen == ("server: gpu-0, gpu-1, gpu-2 (share 01234567)", "proxy: none")
+    assert "proxy: none" in table.plain([found])
+    assert next(view.changes((), [found])).endswith("gpu-2 (share 01234567); proxy: none")
+
+
+def test_where_containers_are_real_a_pod_that_does_not_run_has_what_its_claims_have() -> None:
+    (found,) = table.rows([pod(node="n")], [claim("gpu-7")], {})
+    assert (found.state, found.seen) == ("Bound", ("gpu-7",))
+
+
+def test_the_table_says_whose_devices_it_shows() -> None:
+    of_claims = Row(pod="p", state="Running", devices=("gpu-0",))
+    of_containers = Row(pod="p", state="Running", containers=(table.Container("main", ("gpu-0",)),))
+    assert "CONTAINERS" not in table.plain([of_claims])
+    assert "DEVICES IN CONTAINERS" in table.plain([of_containers])
 
 
 def test_rows_are_sorted_by_namespace_and_name() -> None:
@@ -158,6 +185,10 @@ def test_a_reason_has_the_lines_that_a_terminal_leaves() -> None:
     rows = [Row(pod="p", state="Pending", waits_because="why"), *(Row(pod="q", state="Running") for _ in range(29))]
     assert view.longest_reason(rows, 102, 24) == 4 * 40
     assert view.longest_reason(rows, 102, 46) == 11 * 40
+    several = tuple(table.Container(name, ()) for name in ("server", "metrics", "proxy"))
+    assert (
+        view.longest_reason([*rows[1:], Row(pod="r", state="Running", containers=several), rows[0]], 102, 49) == 11 * 40
+    )
 
 
 def test_text_for_files_has_no_control_codes() -> None:
@@ -188,6 +219,29 @@ def test_the_verdict_names_every_pod_that_differs() -> None:
         status = verdict(rows, 2, console)
     assert status == 1
     assert capture.get() == ("1 of 2 pods ended as their examples say.\n  b is to end Running and is Pending\n")
+
+
+def test_a_real_node_is_made_like_that_of_the_fleet() -> None:
+    fleet = fleets.demo_fleet()
+    nodes = {each["metadata"]["name"]: real.spec_of(each, fleet) for each in fleet.nodes}
+    assert nodes["h100-nvlink-1"].labels["nvidia.com/gpu.clique"] == "5b1a.0"
+    assert nodes["h100-nvlink-1"].kubelet["registerWithTaints"][0]["key"] == "nvidia.com/nvlink-domain"
+    assert list(nodes["h100-1"].drivers) == ["gpu.nvidia.com", "dra.net"]
+    assert (nodes["cpu-1"].cpus, nodes["cpu-1"].drivers) == (16, {})
+    published = [each for node in nodes.values() for slices in node.drivers.values() for each in slices]
+    assert published == [{"devices": each["spec"]["devices"]} for each in fleet.slices]
+
+
+def test_where_nodes_cannot_be_the_command_says_why_and_what_can(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run_command, "unusable", lambda *_: "real nodes need root")
+    assert run_command.main(["--nodes", "--once"]) == 1
+    said = capsys.readouterr()
+    assert (said.out, said.err) == (
+        "",
+        "No node can run here: real nodes need root. `make run` shows the same without.\n",
+    )
 
 
 def command(*arguments: str) -> list[str]:

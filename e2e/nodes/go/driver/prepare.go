@@ -37,6 +37,9 @@ type prepared struct {
 	Admin   bool   `json:"admin,omitempty"`
 }
 
+// variable makes a name of a driver or device a part of the name of an environment variable.
+var variable = strings.NewReplacer("-", "_", ".", "_")
+
 // PrepareResourceClaims is called before the first container of a pod starts, again after each failure, and again when
 // the kubelet restarts: it is idempotent. A driver of real devices refuses one that another claim has prepared.
 func (d *driver) PrepareResourceClaims(
@@ -93,8 +96,8 @@ func (d *driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim) 
 		name := fmt.Sprintf("%s-%d", claim.UID, index)
 		value := strings.TrimSuffix(strings.Join([]string{d.name, each.Pool, each.Device, share(each)}, "/"), "/")
 		spec.Devices = append(spec.Devices, cdi.Device{Name: name, ContainerEdits: cdi.ContainerEdits{
-			// Real devices have deviceNodes and mounts here.
-			Env: []string{"DEVICE_" + strings.ReplaceAll(name, "-", "_") + "=" + value},
+			// Real devices have deviceNodes and mounts here. Two drivers of a claim must not set the same variable.
+			Env: []string{"DEVICE_" + variable.Replace(d.name+"_"+name) + "=" + value},
 		}})
 		devices = append(devices, kubeletplugin.Device{
 			// The kubelet gives a container the devices of the requests that the container names.

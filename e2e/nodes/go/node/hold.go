@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -24,7 +25,8 @@ var places = map[string]string{"lib": "/var/lib", "log": "/var/log", "run": "/ru
 const pidFile = "pid"
 
 type options struct {
-	folder, name, address, cgroup, server string
+	folder, name, address, cgroup, server, own string
+	cpus                                       int
 }
 
 func parse(args []string) (options, error) {
@@ -35,6 +37,8 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.address, "address", "", "IPv4 `address` of the node; nobody outside can reach it")
 	flags.StringVar(&o.cgroup, "cgroup", "", "`name` of the cgroup, as PREFIX-PID-… with the process that it is for")
 	flags.StringVar(&o.server, "server", "", "`address` of this machine that the node reaches under the same one")
+	flags.StringVar(&o.own, "own", "", "`folder` of the machine, such as /mnt, of which the node has one of its own")
+	flags.IntVar(&o.cpus, "cpus", 0, "`number` of CPUs that the kubelet reports (0: those of the machine)")
 	return o, flags.Parse(args)
 }
 
@@ -123,7 +127,7 @@ func first(args []string) error {
 	}
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
-	if err := errors.Join(unix.Sethostname([]byte(o.name)), mountAll(o.folder), addAddress(o.address)); err != nil {
+	if err := errors.Join(unix.Sethostname([]byte(o.name)), mountAll(o), addAddress(o.address)); err != nil {
 		return err
 	}
 	ready := os.NewFile(3, "ready")
@@ -141,13 +145,17 @@ func first(args []string) error {
 	return nil
 }
 
-func mountAll(folder string) error {
+func mountAll(o options) error {
 	// What is mounted from here on stays here; what the machine mounts is not seen either.
 	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
 	}
-	for name, place := range places {
-		source := filepath.Join(folder, name)
+	all := maps.Clone(places)
+	if o.own != "" {
+		all["own"] = o.own
+	}
+	for name, place := range all {
+		source := filepath.Join(o.folder, name)
 		if err := os.MkdirAll(source, 0o755); err != nil {
 			return err
 		}
@@ -160,7 +168,8 @@ func mountAll(folder string) error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mounting /proc: %w", err)
 	}
-	return errors.Join(ownSettings(filepath.Join(folder, "sys")), newBoot(filepath.Join(folder, "boot_id")))
+	return errors.Join(ownSettings(filepath.Join(o.folder, "sys")), newBoot(filepath.Join(o.folder, "boot_id")),
+		claimCPUs(filepath.Join(o.folder, "cpus"), o.cpus))
 }
 
 // kernelSettings are those that a kubelet changes for the whole machine.

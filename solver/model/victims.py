@@ -124,17 +124,15 @@ def add_kept_room(variables: Variables, used: dict[tuple[int, str], Expression])
     """
     Add what kept pods take to the rows of room; return for each row by how much all of them together exceed the room.
 
-    Overcommit relaxation: the pods on a node may take more than the node has (allocatable shrank, or a pod was bound
-    directly), and nothing has to be evicted for that. Only a node that takes a new pod has to have room again. With
-    free room F, kept variables k of amounts a (each cut to F + 1), new pods x of amounts w, the excess is
-    E = max(0, sum a - F), and the row is
+    The pods on a node may take more than the node has (allocatable shrank, or a pod was bound directly), and nothing
+    has to be evicted for that. Only a node that takes a new pod has to have room again. With free room F, kept
+    variables k of amounts a (each cut to F + 1), new pods x of amounts w, the excess is E = max(0, sum a - F), and y
+    says whether a new pod comes (x <= y times its most). The row is
 
-        sum a k + sum (w + E) x <= F + E.
+        sum a k + sum w x + E y <= F + E.
 
-    Invariant: a solution of the row places new pods only where they fit beside the kept ones, and with no new pod every
-    set of kept pods is a solution. Proof: with no x the row is sum a k <= F + E, true because sum a <= F + E. With one
-    x the E on both sides cancel, and the row is sum a k + w <= F: exact. With n x it is
-    sum a k + sum w <= F - (n - 1) E, which implies the true row: conservative, and exact where E is 0.
+    With y = 1 it is the row of a node that fits; with y = 0 there is no x, and sum a k <= F + E holds for all that are
+    kept.
     """
     excess: dict[tuple[int, str], int] = {}
     room = variables.problem.available.room
@@ -145,8 +143,12 @@ def add_kept_room(variables: Variables, used: dict[tuple[int, str], Expression])
         terms = [(variable, min(amount, free + 1)) for variable, amount in keep]  # more exceeds the room no less
         over = max(0, sum(amount for _, amount in terms) - free)
         if over:
-            for variable in used[key].terms:
-                used[key].add(variable, over)
+            form, new = variables.form, tuple(used[key].terms)
+            comes = form.variable(0, 1)
+            for variable in new:
+                form.require(Expression({variable: 1, comes: -form.upper[variable]}), "new pod", high=0)
+            variables.indicate(comes, new)
+            used[key].add(comes, over)
             excess[key] = over
         for variable, amount in terms:
             used[key].add(variable, amount)

@@ -161,8 +161,7 @@ class DryRun:
     The part of the cluster in which victims for the pods of `batch` are searched; `cache` caches for its nodes.
 
     `names` are the nodes, the cheapest first, `are_all` says that no other node could take the pods. `victims` are the
-    candidates there, `problem` is that of the batch without them. With `is_overfull` the pods of some node take more
-    than it has.
+    candidates there, `problem` is that of the batch without them.
     """
 
     batch: Batch
@@ -172,7 +171,6 @@ class DryRun:
     victims: tuple[VictimUnit, ...]
     problem: Problem
     are_all: bool
-    is_overfull: bool
     policy: Policy
     budget: Budget
 
@@ -249,7 +247,6 @@ def dry_run(
         victims=victims,
         problem=problem,
         are_all=are_all and len(chosen) == len(found),
-        is_overfull=any((free[chosen] < 0).any() for free in cluster.room.free.values()),
         policy=context.policy,
         budget=context.budget,
     )

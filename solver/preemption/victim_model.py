@@ -279,5 +279,5 @@ def decide_together(dry_run: DryRun, most: int) -> JointDecision | None:
     placed = dry_run.place(evicted, structs.replace(dry_run.batch, pods=pods, gangs=dry_run.batch.gangs_of(pods)))
     if placed is None:
         return None
-    is_best = dry_run.are_all and len(pods) == len(dry_run.batch.pods) and not dry_run.is_overfull
+    is_best = dry_run.are_all and len(pods) == len(dry_run.batch.pods)
     return JointDecision(dry_run.candidate(evicted, placed, is_proven=dry_run.are_all), is_best)

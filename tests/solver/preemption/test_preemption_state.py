@@ -61,7 +61,7 @@ def test_a_victim_that_makes_room_for_two_goes_alone() -> None:
 
 
 def test_a_second_pod_takes_what_the_only_victims_leave_on_a_node_that_was_overfull() -> None:
-    """The model of both pods is strict on such a node, and no pod is left that may be evicted for the second one."""
+    """No pod is left that may be evicted for the second one."""
     pods = [running(f"g{number}", "n1", cpu=2 * (number == 0)) for number in range(3)]
     gang = [replace(each, gang=GangId("default", "g", "dovetail.dev")) for each in pods]
     same = running("same", "n1", priority=10)
@@ -70,6 +70,16 @@ def test_a_second_pod_takes_what_the_only_victims_leave_on_a_node_that_was_overf
     plan = decided(snapshot, *highs(1, 1))
 
     assert (victims(plan), served(plan)) == (["g0", "g1", "g2"], {"high-0": "n1", "high-1": "n1"})
+
+
+def test_pods_that_come_together_to_an_overfull_node_leave_as_many_as_fit_beside_them() -> None:
+    """One after the other they evict `alone` first, which is cheaper than the gang, and then the gang."""
+    gang = [replace(running(f"g{number}", "n1"), gang=GangId("default", "g", "dovetail.dev")) for number in range(2)]
+    snapshot = b.snapshot(b.node("n1", cpu=3, pods=3), gang, running("large", "n1", cpu=3), running("alone", "n1"))
+
+    plan = decided(snapshot, *highs(1, 1))
+
+    assert (victims(plan), len(served(plan))) == (["g0", "g1", "large"], 2)
 
 
 def test_the_first_goes_elsewhere_where_the_second_cannot() -> None:

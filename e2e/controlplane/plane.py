@@ -10,7 +10,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import yaml
@@ -18,7 +17,7 @@ import yaml
 from e2e.controlplane import build, versions
 from e2e.controlplane.access import Access, RequestError
 from e2e.controlplane.gates import FeatureGates, api_flags, gate_flags
-from e2e.controlplane.processes import Component, ComponentError
+from e2e.controlplane.processes import Component, ComponentError, Stoppable
 
 REPOSITORY = Path(__file__).parents[2]
 READY_SECONDS = 120.0
@@ -42,7 +41,7 @@ class KubectlError(RuntimeError):
     """A kubectl command failed; the message is what it said."""
 
 
-class ControlPlane:
+class ControlPlane(Stoppable):
     """
     A running control plane; `start` makes one, the end of a `with` block (or `stop`) ends it and its state.
 
@@ -114,14 +113,6 @@ class ControlPlane:
     def stop(self) -> None:
         """End every component, the last started first, and remove the temporary folder; a second call does nothing."""
         self._ends.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     # ways in
 

@@ -15,7 +15,23 @@ class ComponentError(RuntimeError):
     """A component ended or did not become ready; the message holds the end of its log and names the file."""
 
 
-class Component:
+class Stoppable:
+    """What runs until `stop`, which the end of a `with` block calls; a second call does nothing."""
+
+    def stop(self) -> None:
+        """End it."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class Component(Stoppable):
     """
     One running process. `stop` ends it at once and by its own pid: all state is thrown away, so grace is waste.
 
@@ -82,11 +98,3 @@ class Component:
         self._process.wait()
         if self._process.stdin:
             self._process.stdin.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()

@@ -10,12 +10,12 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from e2e.controlplane.access import RequestError
 from e2e.controlplane.build import cache_folder
 from e2e.controlplane.plane import REPOSITORY, ControlPlane
+from e2e.controlplane.processes import Stoppable
 from e2e.nodes import image
 from e2e.nodes.node import SLICES, Json, Node, NodeSpec, Place
 from e2e.nodes.programs import Programs
@@ -27,7 +27,7 @@ HIDDEN: Final = (Path("/var/lib"), Path("/var/log"), Path("/run"))
 """Where a node sees its own files in place of the machine's."""
 
 
-class Nodes:
+class Nodes(Stoppable):
     """
     Real nodes with kubelet, containerd and driver; `start` makes them, the end of a `with` block ends them.
 
@@ -119,14 +119,6 @@ class Nodes:
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self._nodes.values())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 def _remove_stale() -> None:

@@ -1,7 +1,7 @@
 """
 What holds on real nodes at any time: no device is prepared for two claims, and claims, drivers and containers agree.
 
-By the drivers' logs and by what containers printed: what a kubelet and a driver did, not what the API server was told.
+By the drivers' logs and by what containers printed: what a kubelet and a driver did, not what the API server has.
 """
 
 import time
@@ -23,7 +23,7 @@ def audit(plane: ControlPlane, nodes: Nodes) -> list[str]:
     """
     Return what is wrong, empty where nothing is.
 
-    A device that was prepared for two claims at once is told for ever. Else a problem must last for some seconds.
+    A device that was prepared for two claims at once stays a problem. Any other problem must last for some seconds.
     """
     twice = [each for node in nodes for driver in node.drivers for each in prepared_twice(node.calls(driver))]
     return [*twice, *lasting(lambda: _disagreements(plane, nodes))]

@@ -67,7 +67,7 @@ class Place:
 
 
 class Holder(Component):
-    """The process that keeps a node's namespaces; it removes the node's cgroup when it is told to end."""
+    """The process that keeps a node's namespaces; it removes the node's cgroup at SIGTERM."""
 
     def stop(self) -> None:
         """End every process of the node, and wait until nothing of them is left."""
@@ -180,7 +180,7 @@ class Node:
         """
         Start the driver and wait until it is called by the kubelet.
 
-        Two run at once where each has an `instance`, as pods of a rolling update do: the older one is told to `end`.
+        Two run at once where each has an `instance`, as pods of a rolling update do: `end` ends the older one.
         """
         driver, folder = driver or self.drivers[0], self._driver_folder(driver)
         name = f"{folder.name}-{instance}" if instance else folder.name

@@ -39,13 +39,8 @@ class Programs:
 
         Raises BuildError or UnknownVersionError.
         """
-        kubernetes = versions.chosen(kubernetes)
-        if not (_HERE / "kubelet" / f"{kubernetes}.mod").exists():
-            raise build.BuildError(
-                f"e2e/nodes/kubelet has no {kubernetes}.mod: no kubelet of this version can be built"
-            )
         return cls(
-            kubelet=build.of_kubernetes("kubelet", _HERE / "kubelet", kubernetes, "the kubelet"),
+            kubelet=kubelet(versions.chosen(kubernetes)),
             containerd=_containerd("containerd"),
             shim=_containerd("containerd-shim-runc-v2"),
             ctr=_containerd("ctr"),

@@ -1,4 +1,4 @@
-"""What the programs of a node are told: files of containerd, of its network, and of the kubelet."""
+"""The files that configure a node: of containerd, of its network, and of the kubelet."""
 
 import stat
 from pathlib import Path

@@ -1,5 +1,5 @@
 """
-The nodes of the fleet as real ones: what kubelets and drivers are told, and what their containers say in the end.
+The nodes of the fleet as real ones: how kubelets and drivers are configured, and what their containers print.
 
 All of `demo_fleet`, so that manifests and their ends are those of `make run`. With fewer, examples had to change: the
 gang needs two nodes of an NVLink domain, the others 13 GPUs elsewhere, 05, 06, 08 and 13 a node of another kind each.

@@ -117,7 +117,7 @@ class StaleAllocations:
     def note_lost_race(self, devices: Iterable[DeviceId]) -> None:
         """Count the devices for which a commit removed its allocation; what it could not remove is counted once."""
         for device in devices:
-            self._is_new(device)
+            self._count(device)
 
     async def run(self, pause_seconds: float = 0.0) -> None:
         """
@@ -141,15 +141,15 @@ class StaleAllocations:
         contested = self._contested()
         self._reported &= contested.keys()
         for device, claims in contested.items():
-            if self._is_new(device):
+            if self._count(device):
                 _log.warning(logs.DEVICE_HELD_TWICE, device=str(device), claims=[str(claim) for claim in claims])
             if any(claim in self._committing for claim in claims) or not self._tried.try_start(device):
                 continue
             with self._confined(device=str(device)):
                 await self._resolve_duplicate(device, claims)
 
-    def _is_new(self, device: DeviceId) -> bool:
-        """Count a device that is held twice, unless it was held twice before and still is."""
+    def _count(self, device: DeviceId) -> bool:
+        """Count a device that is held twice, unless it was held twice before and still is; return whether it counts."""
         if device in self._reported:
             return False
         self._reported.add(device)

@@ -12,7 +12,7 @@ from scheduler.kube.errors import KubeError
 from solver.domain import Pod
 
 _MOST: Final = 3
-"""Different warnings that are told of; the API server keeps events for an hour."""
+"""Different warnings that a user sees; the API server keeps events for an hour."""
 _KUBELET: Final = "kubelet"
 
 
@@ -67,7 +67,7 @@ async def read_warnings(client: Client, pod: Pod) -> tuple[PodWarning, ...]:
     """
     List what kubelets warned of, the newest first; of equal warnings the newest.
 
-    None where they cannot be read: what else is known of the pod is worth telling without them.
+    Empty where they cannot be read: what else is known of the pod is worth telling without them.
     """
     path = f"{paths.CORE}/namespaces/{pod.id.namespace}/events"
     found: list[PodWarning] = []

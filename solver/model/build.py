@@ -15,7 +15,7 @@ from solver.model.victims import PotentialVictims
 from solver.problem.devices.layout import NodeGroup, type_at
 from solver.problem.node_arrays import pods_that_fit
 from solver.problem.problem import Part, PodClass, Problem, SharedClaim
-from solver.problem.requests.component import Line, Option
+from solver.problem.requests.component import Line
 
 _UNLIMITED: Final = 1 << 20
 """How often at most what takes nothing, or nothing that runs out, can be had."""
@@ -130,7 +130,7 @@ def _worked_out(variables: Variables, parts: tuple[Part, ...], cell: Cell) -> Ce
     most, options = _UNLIMITED, []
     for part in parts:
         bounded = [
-            (index, option, _times(variables, option, cell))
+            (index, option, min((_times(variables, line, cell) for line in option.lines), default=_UNLIMITED))
             for index, option in enumerate(variables.problem.options(part.component, cell.group))
             if not cell.is_site or variables.is_meant(part.component, option, cell)
         ]
@@ -142,12 +142,7 @@ def _worked_out(variables: Variables, parts: tuple[Part, ...], cell: Cell) -> Ce
     return CellCapacity(most, options)
 
 
-def _times(variables: Variables, option: Option, cell: Cell) -> int:
-    """How often an option can be taken on a node of a cell, looking at each of its lines alone."""
-    return min((_times_of_line(variables, line, cell) for line in option.lines), default=_UNLIMITED)
-
-
-def _times_of_line(variables: Variables, line: Line, cell: Cell) -> int:
+def _times(variables: Variables, line: Line, cell: Cell) -> int:
     """How often a line can be taken on a node of a cell: by what each of its types has left, other lines apart."""
     devices, ledger = [variables.type_of(cell.index, each) for each in line.types], variables.ledger(cell.index)
     taken = (device.takes[line.demand] for device in devices)

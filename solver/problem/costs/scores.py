@@ -81,7 +81,7 @@ class ScoreCosts:
         price = self._weights.free_of_devices * SHARE * FINE
         costs = price * self._context.inventory.has_devices.astype(np.int64)
         whole = self._problem.available.is_unused & (self._room.guests == 0)
-        if "opened-nodes" not in self._problem.policy.levels or not whole.any():
+        if not price or "opened-nodes" not in self._problem.policy.levels or not whole.any():
             return costs
         group_of = fragmentation.node_groups(self._problem, whole)
         costs[whole] += price
@@ -167,7 +167,13 @@ class ScoreCosts:
 
     def _load(self, scored: Sequence[PodClass]) -> SpreadCost:
         """Each placed pod makes its node fuller for the next; what nodes cost for their devices comes on top."""
-        _, mean = _mean(scored, _LEAST)
+        firsts = [each for each in scored if each.index == each.family] or list(scored)
+        pods = sum(each.size for each in firsts)
+        mean = {
+            resource: sum(each.size * max(dict(each.requests).get(resource, 0), least) for each in firsts)
+            / max(1, pods)
+            for resource, least in _LEAST.items()
+        }
         now = np.zeros(self._count)
         for resource in _LEAST:
             used, total = self._used(resource)
@@ -229,15 +235,6 @@ def _fill(room: Room, nodes: Amounts, pod_class: PodClass, count: int) -> int:
         if amount > 0 and resource in room.free:
             room.free[resource][nodes] -= taken * amount
     return int(taken.sum())
-
-
-def _mean(classes: Sequence[PodClass], least: Mapping[str, int]) -> tuple[int, dict[str, float]]:
-    """Count the pods of some classes, and return what one asks for on average; of alternatives the first counts."""
-    firsts = [each for each in classes if each.index == each.family] or list(classes)
-    count = sum(each.size for each in firsts)
-    asked = [(each.size, dict(each.requests)) for each in firsts]
-    total = {name: sum(size * max(of.get(name, 0), at_least) for size, of in asked) for name, at_least in least.items()}
-    return count, {name: amount / max(1, count) for name, amount in total.items()}
 
 
 def best_case(model: CostModel, classes: Sequence[PodClass]) -> int:

@@ -107,6 +107,8 @@ controlplane: sync ## Start a control plane to try things on; prints its kubecon
 	@$(VENV)/python -m e2e.controlplane $(ARGS)
 
 # What computes runs beside the tests on the API server, in the time that these wait. It is shown when it has ended.
+# Generated examples are the same in each run, so that what lands is judged by its change; `make unit` draws new ones.
+test: export HYPOTHESIS_PROFILE := $(or $(HYPOTHESIS_PROFILE),ci)
 test: sync lint layers ## Everything that must hold before a commit
 	@echo "== types, unit tests and a part of Kubernetes' own tests: beside the tests on the API server"
 	@shown="$$(mktemp)"; trap 'kill $$! 2>/dev/null || true; rm -f "$$shown"' EXIT; \

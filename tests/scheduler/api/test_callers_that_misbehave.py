@@ -1,6 +1,7 @@
 """The scheduler's own API towards callers that are slow, silent or send what is no HTTP; defects beside it."""
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -60,7 +61,9 @@ async def test_a_connection_without_a_request_is_closed(sent: bytes, monkeypatch
     async with hall() as at, connected(at) as (reader, writer):
         writer.write(sent)
 
-        assert await reader.read() == b""
+        # The server may close before it has read what was sent: then the end is a reset.
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
 
 
 async def test_a_connection_of_a_known_caller_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """The queue against a model that looks at every pod every time."""
 
 import math
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 import msgspec
@@ -11,8 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from scheduler.backoff import MOST_EARLY, TOGETHER_SECONDS
 from scheduler.cluster import Transition
 from scheduler.queue import Backoff, PodState, SchedulingQueue, events_of
+from scheduler.queue.backoff_queue import MOST_RIVALS
 from scheduler.queue.queueing_hints import CLAIM_EVENTS, QUEUEING_HINTS, RETRIED
-from solver.domain import Pod, Reason, ReasonCode
+from solver.domain import ClusterEvent, Pod, PodId, Reason, ReasonCode
 from tests.support.builders import allocation, claim, consumer, device_class, node, pod, result, taint
 from tests.support.cluster_builders import became
 
@@ -27,6 +29,8 @@ TRANSITIONS = [
     became(None, device_class("gpu")),
     became(node("n1"), None),
 ]
+FOLLOWED_EVENTS = frozenset({ClusterEvent.DEVICES_FREED, ClusterEvent.NODE_ROOM_FREED})
+"""Events that count as missed while something of what they freed is left."""
 NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
 CODES = st.sets(
     st.sampled_from(
@@ -71,6 +75,16 @@ class Wanted:
             return False
         return now >= self.sweep_at if self.is_waiting else now >= self.not_before
 
+    def may_be_a_rival(self, now: float) -> bool:
+        """Whether it backs off, and something that its batch did not see may have removed what it failed at."""
+        is_backing_off = not (self.is_taken or self.is_waiting or self.pod.scheduling_gates) and now < self.not_before
+        return is_backing_off and not self.codes & RETRIED and self.has_missed(set(ClusterEvent))
+
+    def has_missed(self, events: AbstractSet[ClusterEvent]) -> bool:
+        transitions = [one for one in self.seen if not isinstance(one, str)]
+        missed = {event for one in transitions for event in events_of(one)} & events - CLAIM_EVENTS
+        return any(self.codes & QUEUEING_HINTS[event] for event in missed)
+
     def is_woken_by(self, transition: Transition) -> bool:
         value = transition.after or transition.before
         return any(
@@ -78,6 +92,10 @@ class Wanted:
             and (fact not in CLAIM_EVENTS or getattr(value, "id", None) in self.pod.claim_ids)
             for fact in events_of(transition)
         )
+
+
+def _place(each: Wanted) -> tuple[int, float, PodId]:
+    return -each.pod.priority, each.first_seen, each.pod.id
 
 
 class Queue(RuleBasedStateMachine):
@@ -124,17 +142,28 @@ class Queue(RuleBasedStateMachine):
     @rule(limit=st.sampled_from([1, 2, 100]))
     def take(self, limit: int) -> None:
         ready = [each for each in self.model.values() if each.is_ready(self.now)]
-        ready.sort(key=lambda each: (-each.pod.priority, each.first_seen, each.pod.id))
+        ready.sort(key=_place)
         taken = self.pending.take_batch(self.now, limit).pods
-        if len(ready) <= 3:  # fewer than the share of new pods comes into play with
-            assert list(taken) == [each.pod for each in ready[:limit]]
-        assert len(taken) == min(limit, len(ready))
         assert len({each.id for each in taken}) == len(taken)
+        active = [each for each in taken if self.model[each.id.name].is_ready(self.now)]
+        if len(ready) <= 3:  # fewer than the share of new pods comes into play with
+            assert active == [each.pod for each in ready[:limit]]
+        assert len(active) == min(limit, len(ready))
+        early = [each for each in taken if each not in active]
+        rivals = self.rivals([self.model[each.id.name] for each in active])
+        if all(each.has_missed(set(ClusterEvent) - FOLLOWED_EVENTS) for each in rivals):
+            assert early == [each.pod for each in rivals][: min(MOST_RIVALS // 2, limit - len(active))]
+        assert {each.id for each in early} <= {each.pod.id for each in rivals}
         for each in taken:
             wanted = self.model[each.id.name]
-            assert wanted.is_ready(self.now)
             assert wanted.pod == each
             wanted.is_taken, wanted.is_waiting, wanted.seen = True, False, []
+
+    def rivals(self, active: list[Wanted]) -> list[Wanted]:
+        """Return the pods that may leave their backoff early: they come before a pod that is retried."""
+        last = max((_place(each) for each in active if each.attempts), default=None)
+        found = [each for each in self.model.values() if each.may_be_a_rival(self.now) and last and _place(each) < last]
+        return sorted(found, key=_place)
 
     @precondition(lambda self: any(each.is_taken for each in self.model.values()))
     @rule(data=st.data(), codes=CODES)

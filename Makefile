@@ -106,12 +106,11 @@ chart: sync ## Helm lints, renders, installs, upgrades, rolls back and removes t
 controlplane: sync ## Start a control plane to try things on; prints its kubeconfig, stays until Ctrl-C (ARGS=--examples: with nodes)
 	@$(VENV)/python -m e2e.controlplane $(ARGS)
 
-# What computes runs beside the tests on the API server, in the time that these wait. It is shown when it has ended.
 # Generated examples are the same in each run, so that what lands is judged by its change; `make unit` draws new ones.
-test: export HYPOTHESIS_PROFILE := $(or $(HYPOTHESIS_PROFILE),ci)
+# What computes runs beside the tests on the API server, in the time that these wait. It is shown when it has ended.
 test: sync lint layers ## Everything that must hold before a commit
 	@echo "== types, unit tests and a part of Kubernetes' own tests: beside the tests on the API server"
-	@shown="$$(mktemp)"; trap 'kill $$! 2>/dev/null || true; rm -f "$$shown"' EXIT; \
+	@export HYPOTHESIS_PROFILE="$${HYPOTHESIS_PROFILE:-ci}"; shown="$$(mktemp)"; trap 'kill $$! 2>/dev/null || true; rm -f "$$shown"' EXIT; \
 	nice -n 2 $(MAKE) types unit upstream-short >"$$shown" 2>&1 & \
 	failed=0; $(MAKE) integration oldest || failed=1; \
 	wait $$! || failed=1; cat "$$shown"; exit $$failed

@@ -23,7 +23,7 @@ from scheduler.kube.client import Client
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
 from scheduler.kube.discovery import DiscoveredKinds
 from scheduler.kube.leader_election.elector import LeaderElector
-from scheduler.kube.reflector import WatchAges
+from scheduler.kube.watching.watch_ages import WatchAges
 from scheduler.kube.writer import LeaseFence, NoFence, WriteFence, Writer
 from scheduler.observe.health import Health
 from scheduler.observe.metrics import Metrics

@@ -31,7 +31,7 @@ from scheduler.history.device_usage import DeviceUsage
 from scheduler.kube import pod_writes
 from scheduler.kube.discovery import DiscoveredKinds
 from scheduler.kube.leader_election.elector import LeaderElector
-from scheduler.kube.reflector import WatchAges
+from scheduler.kube.watching.watch_ages import WatchAges
 from scheduler.kube.writer import FencedError
 from scheduler.observe import logs
 from scheduler.observe.health import Check

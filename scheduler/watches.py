@@ -9,10 +9,11 @@ from typing import Final
 
 from scheduler.change import Change, Kind
 from scheduler.kube import discovery
-from scheduler.kube.catch_up import catch_up
 from scheduler.kube.client import Client
 from scheduler.kube.errors import DecodeError, Gone, KubeError, ServerError, Unreachable, VersionWentBack, WatchSilent
-from scheduler.kube.reflector import Reflector, WatchAges
+from scheduler.kube.watching.catch_up import catch_up
+from scheduler.kube.watching.reflector import Reflector
+from scheduler.kube.watching.watch_ages import WatchAges
 from scheduler.observe import logs
 from scheduler.observe.health import Check, CheckState, Health
 from scheduler.observe.metrics import Metrics, Subsystem

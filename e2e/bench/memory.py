@@ -21,7 +21,7 @@ from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
 from scheduler.cluster.interning import DeviceInterner
 from scheduler.kube.decode.pieces import at_once
-from scheduler.kube.watch import ListWatch, Received
+from scheduler.kube.watching.list_watch import ListWatch, Received
 from scheduler.observe.memory import resident_bytes
 from scheduler.queue import SchedulingQueue
 from scheduler.queue.memory_budget import MemoryBudget

@@ -32,7 +32,7 @@ from scheduler.change import Change, Kind, Transition
 from scheduler.cluster import Cluster
 from scheduler.cluster.intake import Intake
 from scheduler.kube.decode.pieces import PIECE_BYTES, Pieces
-from scheduler.kube.watch import ListWatch, Received
+from scheduler.kube.watching.list_watch import ListWatch, Received
 from scheduler.queue import EquivalenceKeys, QueuedGangs, SchedulingQueue
 from scheduler.queue.memory_budget import MemoryBudget
 from scheduler.settings import default

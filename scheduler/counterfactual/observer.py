@@ -30,7 +30,8 @@ from scheduler.counterfactual.observation_record import (
 from scheduler.kube import discovery
 from scheduler.kube.client import Client
 from scheduler.kube.errors import ConfigurationError, DecodeError, Forbidden, KubeError
-from scheduler.kube.reflector import Reflector, WatchAges
+from scheduler.kube.watching.reflector import Reflector
+from scheduler.kube.watching.watch_ages import WatchAges
 from scheduler.settings import Settings
 from scheduler.unreadable import cut
 from scheduler.worker import checked_plan, decision_limits

@@ -1,7 +1,7 @@
 """
 Requests to the API server: paced, retried where that is safe, and fenced by the leader's lease.
 
-A write waits while a watch is stale (`reflector.WatchAges`): what it was decided on may be long gone.
+A write waits while a watch is stale (`watching.watch_ages.WatchAges`): what it was decided on may be long gone.
 
 A write starts only while the lease is certainly ours, and the API server has ended it before another process can hold
 the lease (`LeaseFence`); the lease is given up after the last one (`close`). A request that certainly did not act (429,

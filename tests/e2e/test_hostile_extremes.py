@@ -18,7 +18,7 @@ from e2e.hostile.extremes.wide import ENTRIES, filled, lists_on, widest
 from scheduler.change import Kind
 from scheduler.kube.decode import claims, disruption, gangs, nodes, pod_wires, slices, storage
 from scheduler.kube.decode.pieces import PIECE_BYTES, Pieces
-from scheduler.kube.watch import ListWatch, Received
+from scheduler.kube.watching.list_watch import ListWatch, Received
 
 
 def decoded(module: ModuleType, decoder: str) -> Any:

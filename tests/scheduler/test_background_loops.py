@@ -17,7 +17,7 @@ from scheduler.commit.manually_bound import ManuallyBoundPods
 from scheduler.commit.uncertain_allocations import UncertainAllocations
 from scheduler.kube.client import Client
 from scheduler.kube.discovery import DiscoveredKinds
-from scheduler.kube.reflector import WatchAges
+from scheduler.kube.watching.watch_ages import WatchAges
 from scheduler.kube.writer import Writer
 from scheduler.observe.health import Health
 from scheduler.observe.metrics import Metrics

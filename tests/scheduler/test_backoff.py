@@ -15,7 +15,7 @@ from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
 from scheduler.kube.errors import AnswerLost, Unreachable
-from scheduler.kube.reflector import RequestBackoff as WatchBackoff
+from scheduler.kube.watching.reflector import RequestBackoff as WatchBackoff
 from scheduler.kube.writer import Writer
 from scheduler.queue import Backoff as QueueBackoff
 from scheduler.worker.decision_limits import Limits

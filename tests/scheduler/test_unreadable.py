@@ -11,7 +11,7 @@ import pytest
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster, Intake
 from scheduler.kube.decode import objects
-from scheduler.kube.watch import ListWatch, Received
+from scheduler.kube.watching.list_watch import ListWatch, Received
 from scheduler.worker import frames
 from solver import solve, verify
 from solver.domain import Batch, Budget, Namespace, Plan, Pod, PodId, Policy, PreemptionRules

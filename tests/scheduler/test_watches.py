@@ -22,7 +22,7 @@ from scheduler.kube.errors import (
     Unreachable,
     VersionWentBack,
 )
-from scheduler.kube.reflector import WatchAges
+from scheduler.kube.watching.watch_ages import WatchAges
 from scheduler.observe.health import CheckState, Health
 from scheduler.observe.metrics import Metrics
 from scheduler.status.unreadable_objects import Quarantine

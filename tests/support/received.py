@@ -1,7 +1,7 @@
 """What a `ListWatch` receives from an answer that is taken at once."""
 
 from scheduler.kube.decode.pieces import at_once
-from scheduler.kube.watch import ListWatch, Received
+from scheduler.kube.watching.list_watch import ListWatch, Received
 
 
 def take_page(mirrored: ListWatch, body: bytes) -> Received:

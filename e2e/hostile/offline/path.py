@@ -17,7 +17,7 @@ from scheduler.change import Change, Kind, without_ended
 from scheduler.cluster import Cluster, split_by_nominations, split_plan
 from scheduler.kube import encode
 from scheduler.kube.decode.pieces import at_once
-from scheduler.kube.watch import ListWatch, Received
+from scheduler.kube.watching.list_watch import ListWatch, Received
 from scheduler.queue import EquivalenceKeys, QueuedGangs, SchedulingQueue
 from scheduler.settings import default
 from scheduler.status.conditions import condition_message, condition_reason

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler.kube import errors
 from scheduler.kube.errors import ApiError, TooManyRequests, from_answer
-from scheduler.kube.reflector import RequestBackoff
+from scheduler.kube.watching.reflector import RequestBackoff
 from scheduler.unreadable import LONGEST_TEXT
 
 

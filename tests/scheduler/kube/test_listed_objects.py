@@ -13,7 +13,7 @@ from scheduler.change import Change, Kind, Object
 from scheduler.kube.decode import pods
 from scheduler.kube.decode.json_parts import read_page
 from scheduler.kube.decode.objects import read, read_all
-from scheduler.kube.watch import ListWatch
+from scheduler.kube.watching.list_watch import ListWatch
 from tests.support.received import take_page
 
 

@@ -14,7 +14,7 @@ from scheduler.kube.decode.json_parts import JsonObject
 from scheduler.kube.decode.objects import read
 from scheduler.kube.decode.pieces import PIECE_BYTES, at_once
 from scheduler.kube.decode.value_limits import MOST_VALUES, most_values, refuse_too_many, values_of
-from scheduler.kube.watch import ListWatch, Received
+from scheduler.kube.watching.list_watch import ListWatch, Received
 from solver.domain import ALL_POD_SLOTS, Claim, Pod, ResourceSlice
 from tests.support.kube_objects import claim, container, encoded, page, pod, resource_slice
 from tests.support.received import take_lines

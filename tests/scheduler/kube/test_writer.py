@@ -7,7 +7,7 @@ import pytest
 from scheduler.change import Kind
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
 from scheduler.kube.errors import AnswerLost, Conflict, KubeError, TooManyRequests, Unreachable
-from scheduler.kube.reflector import WatchAges
+from scheduler.kube.watching.watch_ages import WatchAges
 from scheduler.kube.writer import FencedError, Writer
 from tests.support.shell_clock import VirtualClock
 

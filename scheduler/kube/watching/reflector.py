@@ -1,10 +1,4 @@
-"""
-The task that lists and watches one kind: the I/O and the backoff around `watch.ListWatch`.
-
-`WatchAges` knows when the watch of each kind last had an event or a bookmark. The API server sends a bookmark about
-once a minute, also where nothing changes. A kind that was silent for longer than the limit is stale: what happened to
-its objects meanwhile is not known, so nothing may be written until its watch goes on.
-"""
+"""The task that lists and watches one kind: the I/O and the backoff around `list_watch.ListWatch`."""
 
 import asyncio
 import contextlib
@@ -14,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from scheduler.backoff import doubled, jittered
-from scheduler.change import Change, Kind, is_older
+from scheduler.change import Change, Kind
 from scheduler.kube import paths
 from scheduler.kube.client import Client
 from scheduler.kube.decode.pieces import PIECE_BYTES, Pieces
@@ -27,34 +21,8 @@ from scheduler.kube.errors import (
     VersionWentBack,
     WatchSilent,
 )
-from scheduler.kube.leader_election.boot_clock import boot_time
-from scheduler.kube.watch import ListWatch, Received
-
-
-class RequestBackoff:
-    """
-    Seconds before the next request: exponential from `first` to `longest`, jittered, at least the server's Retry-After.
-
-    `reset` after a success.
-    """
-
-    def __init__(self, first: float = 0.5, longest: float = 30.0) -> None:
-        self._first = first
-        self._longest = longest
-        self._failures = 0
-        self._random = random.Random()  # noqa: S311 - spreads load, keeps no secret
-
-    def reset(self) -> None:
-        """Start over after a success."""
-        self._failures = 0
-
-    def seconds(self, error: Exception | None = None) -> float:
-        """Count a failure, and return the time to wait."""
-        wait = jittered(doubled(self._first, self._longest, self._failures), self._random)
-        self._failures += 1
-        asked = error.retry_after_seconds if isinstance(error, ApiError) else 0.0
-        return max(wait, asked * self._random.uniform(1.0, 1.2))
-
+from scheduler.kube.watching.list_watch import ListWatch, Received
+from scheduler.kube.watching.watch_ages import WatchAges
 
 WATCH_SECONDS: Final = (240, 480)
 """The server ends a watch after a random time between these, so that watches do not end together."""
@@ -64,89 +32,6 @@ _RELIST_SECONDS: Final = 300.0
 """Least time between two listings that were caused by a line that cannot be read."""
 _SHORT_SECONDS: Final = 1.0
 """A watch that ends sooner without an event counts as a failure: no busy loop."""
-
-
-class WatchAges:
-    """
-    The ages of all watches, in seconds of a clock that suspends do not stop.
-
-    A kind counts from the end of its first listing. Kinds that the server does not have never have an event, and
-    are never stale. After a lost connection all of them are stale until the cluster is known to be the same
-    (`confirmed`).
-    """
-
-    def __init__(self, limit_seconds: float, clock: Callable[[], float] = boot_time) -> None:
-        self.limit_seconds: Final = limit_seconds
-        self._clock: Final = clock
-        self._heard_at: Final[dict[Kind, float]] = {}
-        self._errors: Final[dict[Kind, str]] = {}
-        self._newest: Final[dict[Kind, str]] = {}
-        self._heard: Final = asyncio.Event()
-        self._interrupted: Final = asyncio.Event()
-        self.interruptions = 0
-        """How many connections were lost."""
-
-    def heard(self, kind: Kind, version: str = "") -> None:
-        """Note that the watch of a kind shows its objects as they are now, as of this resourceVersion."""
-        self._heard_at[kind] = self._clock()
-        if not is_older(version, self._newest.get(kind, "")):
-            self._newest[kind] = version
-        self._errors.pop(kind, None)
-        self._heard.set()
-
-    def newest(self) -> dict[Kind, str]:
-        """Return the newest resourceVersion of each kind, by an event, a bookmark or a list."""
-        return dict(self._newest)
-
-    def failed(self, kind: Kind, error: str) -> None:
-        """Note why the watch of a kind is silent."""
-        self._errors[kind] = error
-
-    def error(self, kind: Kind) -> str:
-        """Return the last error since the last event or bookmark of a kind, "" where there was none."""
-        return self._errors.get(kind, "")
-
-    def age(self, kind: Kind) -> float:
-        """Return the seconds since the last event or bookmark of a kind; 0 before its first listing has ended."""
-        now = self._clock()
-        return now - self._heard_at.get(kind, now)
-
-    def stale(self) -> Mapping[Kind, float]:
-        """Return the kinds that were silent for longer than the limit, with their ages."""
-        now = self._clock()
-        return {kind: now - at for kind, at in self._heard_at.items() if now - at > self.limit_seconds}
-
-    def interrupted(self) -> None:
-        """Note that a connection was lost: etcd may be restored from a backup before the next one."""
-        self.interruptions += 1
-        self._interrupted.set()
-
-    @property
-    def is_interrupted(self) -> bool:
-        """Whether a connection was lost, and the cluster is not known to be the same since."""
-        return self._interrupted.is_set()
-
-    def confirmed(self, interruptions: int) -> None:
-        """Note that the cluster is the same as before; `interruptions` is the count when it was asked."""
-        if interruptions == self.interruptions:
-            self._interrupted.clear()
-            self._heard.set()
-
-    async def until_interrupted(self, seconds: float) -> None:
-        """Return when a connection is lost, after some seconds at the latest."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._interrupted.wait()
-
-    def is_fresh(self) -> bool:
-        """Whether no kind is stale."""
-        return not (self.is_interrupted or self.stale())
-
-    async def until_fresh(self) -> None:
-        """Return when no kind is stale."""
-        while not self.is_fresh():
-            self._heard.clear()
-            await self._heard.wait()
 
 
 class Taken(NamedTuple):
@@ -301,6 +186,31 @@ class Reflector:
             self._mirrored.start_listing()
         self._on_error(self.kind, error)
         await asyncio.sleep(self._backoff.seconds(error))
+
+
+class RequestBackoff:
+    """
+    Seconds before the next request: exponential from `first` to `longest`, jittered, at least the server's Retry-After.
+
+    `reset` after a success.
+    """
+
+    def __init__(self, first: float = 0.5, longest: float = 30.0) -> None:
+        self._first = first
+        self._longest = longest
+        self._failures = 0
+        self._random = random.Random()  # noqa: S311 - spreads load, keeps no secret
+
+    def reset(self) -> None:
+        """Start over after a success."""
+        self._failures = 0
+
+    def seconds(self, error: Exception | None = None) -> float:
+        """Count a failure, and return the time to wait."""
+        wait = jittered(doubled(self._first, self._longest, self._failures), self._random)
+        self._failures += 1
+        asked = error.retry_after_seconds if isinstance(error, ApiError) else 0.0
+        return max(wait, asked * self._random.uniform(1.0, 1.2))
 
 
 def _watch_seconds() -> int:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scheduler.change import Change, Kind, is_older
 from scheduler.kube.decode.pieces import PIECE_BYTES, at_once
 from scheduler.kube.errors import DecodeError, Gone, ServerError
-from scheduler.kube.watch import ListWatch, Received
+from scheduler.kube.watching.list_watch import ListWatch, Received
 from solver.domain import Claim, Namespace
 from tests.support.kube_objects import bookmark, claim, encoded, line, namespace, page
 from tests.support.received import take_lines, take_page

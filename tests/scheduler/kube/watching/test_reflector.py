@@ -14,8 +14,9 @@ from scheduler.kube import paths
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Forbidden
 from scheduler.kube.http import page_size
-from scheduler.kube.reflector import Reflector, WatchAges
-from scheduler.kube.watch import ListWatch
+from scheduler.kube.watching.list_watch import ListWatch
+from scheduler.kube.watching.reflector import Reflector
+from scheduler.kube.watching.watch_ages import WatchAges
 from solver.domain import Pod
 from tests.scheduler.kube.conftest import Cluster
 from tests.support.received import take_page

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from scheduler.change import Change, Kind
-from scheduler.kube.catch_up import catch_up
-from scheduler.kube.reflector import Reflector, WatchAges
+from scheduler.kube.watching.catch_up import catch_up
+from scheduler.kube.watching.reflector import Reflector
+from scheduler.kube.watching.watch_ages import WatchAges
 from tests.scheduler.kube.conftest import Cluster
 
 pytestmark = pytest.mark.controlplane

@@ -3,7 +3,7 @@
 import asyncio
 
 from scheduler.change import Kind
-from scheduler.kube.reflector import WatchAges
+from scheduler.kube.watching.watch_ages import WatchAges
 from tests.support.shell_clock import VirtualClock
 
 

@@ -18,7 +18,8 @@ from scheduler.kube.errors import (
     WatchSilent,
 )
 from scheduler.kube.http import page_size
-from scheduler.kube.reflector import Reflector, WatchAges
+from scheduler.kube.watching.reflector import Reflector
+from scheduler.kube.watching.watch_ages import WatchAges
 from tests.support.kube_objects import bookmark, line, namespace, page
 from tests.support.shell_clock import VirtualClock
 
@@ -219,6 +220,36 @@ async def test_whatever_is_raised_where_changes_are_taken_the_task_goes_on_and_g
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert (given, len(errors), len(pauses)) == (["a", "a"], 1, 1)
+
+
+async def test_a_defect_long_after_others_costs_no_more_than_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each defect doubles the pause, until a watch goes on."""
+    healthy = [line("ADDED", namespace("b", version=8))]
+    script, pauses, errors = (
+        Script(*[LISTED] * 8, healthy, [line("ADDED", namespace("c", version=9))]),
+        list[float](),
+        0,
+    )
+
+    def take(changes: Sequence[Change]) -> None:
+        nonlocal errors
+        if errors < 7 or changes[0].key == "c":
+            errors += 1
+            raise RuntimeError("a defect")
+
+    async def no_pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", no_pause)
+    reflector = Reflector(
+        cast("Client", script), Kind.NAMESPACES, take, lambda _, __: None, ages=WatchAges(LIMIT_SECONDS)
+    )
+    task = asyncio.create_task(reflector.run())
+    await asyncio.wait_for(script.finished.wait(), 10)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert (errors, len(pauses)) == (8, 8)
+    assert pauses[7] <= 0.5 < pauses[6]
 
 
 async def test_a_watch_that_was_silent_for_too_long_leads_to_a_new_listing(play: Any) -> None:

@@ -17,7 +17,7 @@ from scheduler.kube.decode.json_parts import read_page_in_pieces
 from scheduler.kube.decode.objects import identify
 from scheduler.kube.decode.pieces import in_turns
 from scheduler.kube.errors import DecodeError
-from scheduler.kube.reflector import Reflector
+from scheduler.kube.watching.reflector import Reflector
 
 _GRACE_SECONDS: Final = 0.05
 """How long the watch of a kind with many changes has before the objects are listed."""

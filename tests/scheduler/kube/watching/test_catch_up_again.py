@@ -6,9 +6,9 @@ from typing import Any, cast
 import pytest
 
 from scheduler.change import Kind
-from scheduler.kube import catch_up
 from scheduler.kube.client import Client
-from scheduler.kube.reflector import Reflector
+from scheduler.kube.watching import catch_up
+from scheduler.kube.watching.reflector import Reflector
 from tests.support.kube_objects import encoded
 
 

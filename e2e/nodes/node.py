@@ -1,6 +1,7 @@
 """One real node: namespaces, containerd, kubelet and driver as processes, and a handle for what tests do to them."""
 
 import contextlib
+import http.client
 import secrets
 import shutil
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -118,6 +120,8 @@ class Node:
         self._containerd: Inside | None = None
         self._kubelet: Inside | None = None
         self._drivers: dict[str, list[Inside]] = {}
+        self._ends: list[datetime] = []
+        """When all of the node's processes had ended."""
 
     # what tests do
 
@@ -167,6 +171,10 @@ class Node:
         """Return what the driver was asked for."""
         return records.calls(self._driver_folder(driver) / "calls.jsonl")
 
+    def boots(self, driver: str = "") -> list[list[records.Call]]:
+        """Return what the driver was asked for, by boot: what was prepared before a boot is in no container since."""
+        return records.by_boot(self.calls(driver), self._ends)
+
     def containers(self) -> list[records.Container]:
         """Return the containers that have started and whose pods are there, by what they printed."""
         return records.containers(self.folder / "log" / "pods")
@@ -200,6 +208,11 @@ class Node:
         self._wait(started, lambda: _REGISTERED in log.read_bytes()[before:] and bool(self.slices(driver)))
         return started
 
+    def kill_kubelet(self) -> None:
+        """Kill the kubelet; containers go on."""
+        if self._kubelet:
+            self._kubelet.stop()
+
     def restart_kubelet(self, kubernetes: str | None = None) -> None:
         """
         Kill the kubelet, start it again, and wait until the node is ready; containers go on meanwhile.
@@ -210,8 +223,7 @@ class Node:
         if kubernetes:
             self._programs = replace(self._programs, kubelet=kubelet(kubernetes))
             self._kubernetes = kubernetes
-        if self._kubelet:
-            self._kubelet.stop()
+        self.kill_kubelet()
         self._start_kubelet()
 
     def reboot(self) -> None:
@@ -224,6 +236,7 @@ class Node:
         for each in self._all():  # the first takes the others along
             each.stop()
         self._drivers.clear()
+        self._ends.append(datetime.now(UTC))
 
     def check(self) -> None:
         """Raise ComponentError where a program has ended that should run."""
@@ -301,10 +314,7 @@ class Node:
 
     def _is_ready(self, since: float) -> bool:
         """Say whether the kubelet has said that the node is ready after a moment (seconds of `time.time`)."""
-        try:
-            node = self._plane.request("GET", f"/api/v1/nodes/{self.name}")
-        except RequestError:
-            return False
+        node = self._plane.request("GET", f"/api/v1/nodes/{self.name}")
         conditions = {each["type"]: each for each in node["status"].get("conditions", ())}
         ready = conditions.get("Ready", {})
         if ready.get("status") != "True":
@@ -330,7 +340,13 @@ class Node:
             raise ComponentError(f"{binary.name} {' '.join(arguments)} on {self.name} failed:\n{output}")
 
     def _wait(self, component: Component, is_ready: Callable[[], bool]) -> None:
-        component.wait_until(is_ready, READY_SECONDS, poll_seconds=POLL_SECONDS)
+        def is_known_to_be_ready() -> bool:
+            try:
+                return is_ready()
+            except (RequestError, OSError, http.client.HTTPException):  # the API server may be away for a moment
+                return False
+
+        component.wait_until(is_known_to_be_ready, READY_SECONDS, poll_seconds=POLL_SECONDS)
 
     def _log(self, name: str) -> Path:
         return self.folder / f"{name}.log"

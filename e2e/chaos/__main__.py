@@ -118,7 +118,7 @@ def _run(cluster: Cluster, folder: Path, seed: int, options: argparse.Namespace)
         node_watcher = ends.enter_context(NodeWatcher(cluster, real))
         found = _disturb(cluster, (replicas, real), seed, options, judge)
         ending = Ending(cluster, replicas)
-        node_watcher.started()
+        node_watcher.settle()
         found += [*ending.rest(), *ending.drain(), *ending.empty(), *node_watcher.given_back()]
         found += watcher.ask(lambda each: [*each.findings, *each.finish()])
         found += node_watcher.findings()

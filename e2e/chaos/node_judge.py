@@ -58,6 +58,11 @@ class NodeJudge:
                 message = f"it has not started on {node} in {START_SECONDS:.0f} s, and kubelet and driver run there"
                 self._tell("start", str(key_of(due[uid])), message)
 
+    def is_undecided(self, seconds: float) -> bool:
+        """Say whether something that was seen may still come right, or become a finding."""
+        starting = any(seconds - since < START_SECONDS for since in self.starting.values())
+        return starting or any(seconds - since < LASTING_SECONDS for since in self._problems.values())
+
     def _tell(self, rule: str, subject: str, message: str) -> None:
         finding = Finding(rule, subject, message)
         if finding not in self._told:

@@ -15,6 +15,8 @@ from e2e.controlplane.access import RequestError
 from e2e.nodes.invariants import disagreements
 
 _PAUSE_SECONDS: Final = 2.0
+_LONGEST_SETTLING_SECONDS: Final = 150.0
+"""Further pods are bound while the last ones start."""
 _LONGEST_GIVING_BACK_SECONDS: Final = 180.0
 """A kubelet looks once a minute for what pods have left that went while it was away."""
 
@@ -41,9 +43,10 @@ class NodeWatcher:
         if self._real.nodes:
             self._thread.join()
 
-    def started(self) -> None:
-        """Wait until every pod that should start has, or is found."""
-        while self._thread.is_alive() and self._is_awaited():
+    def settle(self) -> None:
+        """Wait until what was seen has come right or was found: pods start, containers and claims agree."""
+        end = time.monotonic() + _LONGEST_SETTLING_SECONDS
+        while self._thread.is_alive() and time.monotonic() < end and self.judge.is_undecided(time.monotonic()):
             time.sleep(_PAUSE_SECONDS)
 
     def given_back(self) -> list[Finding]:
@@ -66,10 +69,6 @@ class NodeWatcher:
             if not self._thread.is_alive():
                 found.append(Finding("ended", type(self).__name__, "it ended too early"))
         return found
-
-    def _is_awaited(self) -> bool:
-        told = {each.subject for each in self.judge.findings if each.rule == "start"}
-        return len(self.judge.starting) > len(told)
 
     def _left(self) -> list[Finding]:
         drivers = ((node, driver) for node in self._real.nodes for driver in node.drivers)

@@ -331,6 +331,17 @@ def test_nor_one_whose_node_was_disturbed_meanwhile(judge: NodeJudge) -> None:
     assert judge.starting == {"p": 90 - START_SECONDS}
 
 
+def test_what_may_still_come_right_is_waited_for(judge: NodeJudge) -> None:
+    assert not judge.is_undecided(0)
+    judge.starts([waiting()], [claim()], {"gpu-0": 0}, 0)
+    assert judge.is_undecided(START_SECONDS - 1)
+    assert not judge.is_undecided(START_SECONDS)
+    judge.disagreements(["other devices"], START_SECONDS)
+    assert judge.is_undecided(START_SECONDS + LASTING_SECONDS - 1)
+    judge.disagreements([], START_SECONDS + 1)
+    assert not judge.is_undecided(START_SECONDS + 1)
+
+
 @pytest.mark.parametrize(
     ("boots", "left"),
     [

@@ -172,7 +172,7 @@ class Cluster:
             self.request("DELETE", f"{RESOURCE}/resourceslices/{each['metadata']['name']}")
 
     def delete_at_once(self, path: str) -> None:
-        """Delete an object without grace, where real nodes may have pods with it."""
+        """Delete an object without grace; with real nodes with it, since they may run it."""
         self.request("DELETE", path, None if self.real else {"gracePeriodSeconds": 0})
 
     def limit(self, quota: Json) -> None:

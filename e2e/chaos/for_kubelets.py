@@ -14,7 +14,7 @@ DISK: Final = str(OWN / "disk")
 LEAST_GRACE_SECONDS: Final = 1
 """
 Of pods. With 0 the API server forgets a pod at once, and its claim is given to the next one, while the container still
-runs: the kubelet learns of it only then. No scheduler can prevent that, as little as kube-scheduler.
+runs and the kubelet has not unprepared the devices. No scheduler can prevent that: it is so with kube-scheduler, too.
 """
 
 

@@ -146,7 +146,7 @@ class Node:
         for each in instances:
             each.tell(signal.SIGHUP)
         if instances:
-            self._wait(instances[-1], lambda: self._has_published(devices, counters, driver))
+            wait(instances[-1], lambda: self._has_published(devices, counters, driver))
 
     def steer(self, name: str, text: str | None, driver: str = "") -> None:
         """Write a file that steers the driver, as `go/driver/main.go` lists them; None removes it."""
@@ -205,7 +205,7 @@ class Node:
         )
         others = (each for each in self._drivers.get(driver, ()) if each.is_running())
         self._drivers[driver] = [*others, started]
-        self._wait(started, lambda: _REGISTERED in log.read_bytes()[before:] and bool(self.slices(driver)))
+        wait(started, lambda: _REGISTERED in log.read_bytes()[before:] and bool(self.slices(driver)))
         return started
 
     def kill_kubelet(self) -> None:
@@ -263,7 +263,7 @@ class Node:
         }
         flags = (f"-{name}={value}" for name, value in arguments.items())
         self._holder = Holder("node", [self._programs.node, "hold", *flags], self._log("node"), cwd=self.folder)
-        self._wait(self._holder, (self.folder / "pid").exists)
+        wait(self._holder, (self.folder / "pid").exists)
         self._containerd = self._start_containerd()
         self._start_kubelet()
         for driver, slices in place.spec.drivers.items():
@@ -288,7 +288,7 @@ class Node:
     def _start_containerd(self) -> Inside:
         path = settings.write_containerd(self.folder, self._programs, self._place.index)
         containerd = self._program("containerd", self._programs.containerd, f"--config={path}")
-        self._wait(containerd, (self.folder / "run" / "containerd" / "containerd.sock").exists)
+        wait(containerd, (self.folder / "run" / "containerd" / "containerd.sock").exists)
         archive = self.folder / "image.tar"
         if archive.exists():  # else an earlier boot has imported it
             self._run(
@@ -310,7 +310,7 @@ class Node:
             "--node-labels=" + ",".join(f"{key}={value}" for key, value in self._place.spec.labels.items()),
             *gate_flags(self._plane.feature_gates, self._kubernetes),
         )
-        self._wait(self._kubelet, lambda: self._is_ready(began))
+        wait(self._kubelet, lambda: self._is_ready(began))
 
     def _is_ready(self, since: float) -> bool:
         """Say whether the kubelet has said that the node is ready after a moment (seconds of `time.time`)."""
@@ -339,17 +339,20 @@ class Node:
         if run.returncode:
             raise ComponentError(f"{binary.name} {' '.join(arguments)} on {self.name} failed:\n{output}")
 
-    def _wait(self, component: Component, is_ready: Callable[[], bool]) -> None:
-        def is_known_to_be_ready() -> bool:
-            try:
-                return is_ready()
-            except (RequestError, OSError, http.client.HTTPException):  # the API server may be away for a moment
-                return False
-
-        component.wait_until(is_known_to_be_ready, READY_SECONDS, poll_seconds=POLL_SECONDS)
-
     def _log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
+
+
+def wait(component: Component, is_ready: Callable[[], bool]) -> None:
+    """Wait until a program is ready; an API server that is away for a moment counts as not yet."""
+
+    def is_known_to_be_ready() -> bool:
+        try:
+            return is_ready()
+        except (RequestError, OSError, http.client.HTTPException):
+            return False
+
+    component.wait_until(is_known_to_be_ready, READY_SECONDS, poll_seconds=POLL_SECONDS)
 
 
 def new_instance() -> str:

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from e2e.controlplane.access import RequestError
+from e2e.controlplane.processes import Component
 from e2e.nodes import image, invariants, settings
 from e2e.nodes.invariants import prepared_twice
-from e2e.nodes.node import Json, holds
+from e2e.nodes.node import Json, holds, wait
 from e2e.nodes.records import Call, Container, PreparedDevice, by_boot, calls, containers
 
 GPUS = (PreparedDevice("a/b", "node-0", "gpu-0"), PreparedDevice("c", "node-0", "gpu-1"))
@@ -146,6 +148,20 @@ def test_the_log_of_calls_is_read(tmp_path: Path) -> None:
     log.write_text(json.dumps({**line, "devices": [{"request": "r", "pool": "node-0", "device": "gpu-0"}]}) + "\n")
     (call,) = calls(log)
     assert (call.time, call.devices) == (NOW.replace(microsecond=123456), (device(),))
+
+
+def test_an_api_server_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+    asked: list[Exception | bool] = [RequestError(500, "etcd"), ConnectionResetError(), False, True]
+
+    def is_ready() -> bool:
+        answer = asked.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    with Component("sleep", ["sleep", "600"], tmp_path / "log", cwd=tmp_path) as component:
+        wait(component, is_ready)
+    assert asked == []
 
 
 def test_a_line_that_is_being_written_is_read_later(tmp_path: Path) -> None:

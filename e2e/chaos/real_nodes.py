@@ -66,31 +66,28 @@ class RealNodes:
 
     def kill_driver(self, name: str, seconds: float) -> None:
         """Kill the driver and start it again after a while."""
-        report(f"SIGKILL to the driver of {name}, back after {seconds:.1f} s")
-        with self._disturbed(name) as node:
+        with self._disturbed(name, f"SIGKILL to the driver of {name}, back after {seconds:.1f} s") as node:
             node.kill_driver()
             time.sleep(seconds)
             node.start_driver()
 
     def kill_kubelet(self, name: str, seconds: float) -> None:
         """Kill the kubelet and start it again after a while."""
-        report(f"SIGKILL to the kubelet of {name}, back after {seconds:.1f} s")
-        with self._disturbed(name) as node:
+        with self._disturbed(name, f"SIGKILL to the kubelet of {name}, back after {seconds:.1f} s") as node:
             node.kill_kubelet()
             time.sleep(seconds)
             node.restart_kubelet()
 
     def reboot(self, name: str, seconds: float) -> None:
         """Power a node off and boot it after a while, with its pods."""
-        report(f"reboot {name}, off for {seconds:.1f} s")
-        with self._disturbed(name) as node:
+        with self._disturbed(name, f"reboot {name}, off for {seconds:.1f} s") as node:
             node.power_off()
             time.sleep(seconds)
             node.boot()
 
     def remove(self, name: str, seconds: float) -> None:
         """Power a node off and delete what the API server has of it, its pods too; boot it again after a while."""
-        with self._disturbed(name) as node:
+        with self._disturbed(name, f"power off {name} for {seconds:.1f} s") as node:
             node.power_off()
             self._cluster.request("DELETE", f"/api/v1/nodes/{name}")
             self._cluster.delete_slices(name)
@@ -113,8 +110,9 @@ class RealNodes:
             self.publish(name)
 
     @contextlib.contextmanager
-    def _disturbed(self, name: str) -> Iterator[Node]:
+    def _disturbed(self, name: str, how: str) -> Iterator[Node]:
         with self._tried(name) as node:
+            report(how)
             self._up.pop(name, None)
             yield node
             self._up[name] = time.monotonic()

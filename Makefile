@@ -66,7 +66,7 @@ bench: sync ## How good plans are, how much of it is proven, and what it takes, 
 regression: sync ## An earlier commit and this checkout in turns: what got worse? (ARGS="COMMIT --tool latency"; ARGS=--help)
 	@$(VENV)/python -m e2e.regression $(ARGS)
 
-chaos: sync ## Mixed work while everything is killed, stopped and deleted; judged from outside (ARGS="--minutes 60")
+chaos: sync ## Mixed work while everything is killed, stopped and deleted; judged from outside (ARGS="--minutes 60 --nodes 2": two real nodes)
 	@$(VENV)/python -m e2e.chaos $(ARGS)
 
 hostile: sync ## Good pods beside hostile tenants and drivers, in one table (ARGS="--objects 1000000": generated objects)

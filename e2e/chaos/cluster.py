@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Collection
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -11,6 +12,7 @@ import yaml
 
 from e2e import objects
 from e2e.audit.reading import Finding, Json
+from e2e.chaos.for_kubelets import for_kubelets
 from e2e.chaos.judge import BUDGET
 from e2e.controlplane.access import RequestError
 from e2e.controlplane.plane import ControlPlane
@@ -31,7 +33,8 @@ LEAST: Final = {"none": 99, "some": 2}
 """Pods that each PodDisruptionBudget keeps, by its name."""
 MERGE: Final = "application/merge-patch+json"
 RESOURCE: Final = "/apis/resource.k8s.io/v1"
-_GPU_NODES: Final = tuple(f"gpu-{index}" for index in range(4))
+GPU_NODES: Final = tuple(f"gpu-{index}" for index in range(4))
+"""The nodes with whole GPUs that Dovetail serves."""
 _BUSY: Final = frozenset({429, 500, 503, 504})
 _TRIES: Final = 40
 _PAUSE_SECONDS: Final = 0.25
@@ -106,20 +109,28 @@ REQUESTS: Final[dict[str, Json]] = {
 
 
 class Cluster:
-    """The cluster, and patient requests to it: its server is stopped now and then."""
+    """
+    The cluster, and patient requests to it: its server is stopped now and then.
 
-    def __init__(self, plane: ControlPlane) -> None:
+    `real` are the nodes that have kubelets of their own: these register them, and drivers publish their devices.
+    """
+
+    def __init__(self, plane: ControlPlane, real: Collection[str] = ()) -> None:
         self.plane = plane
         self.fleet = _fleet()
+        self.real = frozenset(real)
 
     def build(self) -> None:
-        """Create everything but work."""
-        for each in (*self.fleet.nodes, *self.fleet.classes, *self.fleet.slices, *_furniture()):
+        """Create everything but work and real nodes."""
+        written = self._written()
+        for each in (*written.nodes, *written.classes, *written.slices, *_furniture()):
             if self.create(each) is None:
                 raise RuntimeError(f"the API server refused {each['kind']} {each['metadata']['name']}")
 
     def create(self, manifest: Json) -> Json | None:
         """Create an object; None where the server refuses."""
+        if self.real:
+            manifest = for_kubelets(manifest)
         made: Json | None = self.request("POST", objects.collection_path(manifest), manifest)
         return made
 
@@ -146,9 +157,23 @@ class Cluster:
         return [each for each in self.listed("/api/v1/pods") if each["metadata"]["namespace"] in NAMESPACES]
 
     def delete_pod(self, pod: Json, *, at_once: bool) -> None:
-        """Delete a pod, with its grace or without."""
-        body = {"gracePeriodSeconds": 0} if at_once else None
-        self.request("DELETE", pod_path(pod), body)
+        """Delete a pod, with its grace or without; one that a real node may have keeps its grace."""
+        node = pod["spec"].get("nodeName")
+        is_stand_in = not self.real or (node and node not in self.real)  # it may be bound by now where it was not
+        self.request("DELETE", pod_path(pod), {"gracePeriodSeconds": 0} if at_once and is_stand_in else None)
+
+    def forget_pod(self, pod: Json) -> None:
+        """Delete a pod at once, wherever it is."""
+        self.request("DELETE", pod_path(pod), {"gracePeriodSeconds": 0})
+
+    def delete_slices(self, node: str) -> None:
+        """Delete the slices of a node, whoever wrote them."""
+        for each in self.listed(f"{RESOURCE}/resourceslices?fieldSelector=spec.nodeName={node}"):
+            self.request("DELETE", f"{RESOURCE}/resourceslices/{each['metadata']['name']}")
+
+    def delete_at_once(self, path: str) -> None:
+        """Delete an object without grace; with real nodes with it, since they may run it."""
+        self.request("DELETE", path, None if self.real else {"gracePeriodSeconds": 0})
 
     def limit(self, quota: Json) -> None:
         """Change the ResourceQuota of the namespace whose quota is tight at times."""
@@ -158,7 +183,7 @@ class Cluster:
     @property
     def own_nodes(self) -> list[str]:
         """The nodes with whole GPUs that Dovetail serves."""
-        return list(_GPU_NODES)
+        return list(GPU_NODES)
 
     def republish(self, manifest: Json, *, taints: bool = False) -> None:
         """Publish a slice's pool anew, in a newer generation, with its first device tainted or not."""
@@ -182,14 +207,23 @@ class Cluster:
 
     def restore(self) -> None:
         """Put back what was taken away, and undo what was done to nodes."""
-        for each in self.fleet.nodes:
+        written = self._written()
+        for each in written.nodes:
             self.create(each)
-        for each in self.fleet.slices:
+        for each in written.slices:
             self.republish(each)
         for name in self.own_nodes:
             body = {"spec": {"unschedulable": None}}
             self.request("PATCH", f"/api/v1/nodes/{name}", body, content=MERGE)
         self.limit(WIDE_QUOTA)
+
+    def _written(self) -> Fleet:
+        """Return the part of the fleet that no kubelet and no driver writes."""
+        return Fleet(
+            nodes=tuple(each for each in self.fleet.nodes if each["metadata"]["name"] not in self.real),
+            classes=self.fleet.classes,
+            slices=tuple(each for each in self.fleet.slices if each["spec"].get("nodeName") not in self.real),
+        )
 
     def remove_namespace(self, name: str) -> list[Finding]:
         """Delete a namespace with all that is in it, and wait until it is gone."""
@@ -220,7 +254,7 @@ def configure(folder: Path) -> Path:
 
 
 def _fleet() -> Fleet:
-    ours = [nvidia.gpu_node(name) for name in _GPU_NODES]
+    ours = [nvidia.gpu_node(name) for name in GPU_NODES]
     ours += [hami.gpu_node("shared-0", gpus=2), nvidia_partitions.partitionable_node("mig-0", gpus=2)]
     peers = nvidia.gpu_node(f"{PEER_PREFIX}0")
     fleet = reduce(add, ours)
@@ -290,7 +324,7 @@ def _quota(namespace: str, hard: Json) -> Json:
 
 def disk(index: int) -> Json:
     """Make a PersistentVolume on one of the nodes with whole GPUs."""
-    node = _GPU_NODES[index % len(_GPU_NODES)]
+    node = GPU_NODES[index % len(GPU_NODES)]
     expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
     return {
         "apiVersion": "v1",

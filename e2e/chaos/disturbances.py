@@ -6,8 +6,12 @@ from typing import Final
 
 from e2e.chaos.cluster import MERGE, RESOURCE, TIGHT_QUOTA, WIDE_QUOTA, Cluster, claim_path, pod_path
 from e2e.chaos.progress import report
+from e2e.chaos.real_nodes import RealNodes
 
 _LONGEST_PAUSE_SECONDS: Final = 2.5
+_LONGEST_ABSENCE_SECONDS: Final = 8.0
+_MOST_MISSING: Final = 2
+"""Devices that the driver of a real node leaves out."""
 _LONGEST_WITHOUT_RIGHTS_SECONDS: Final = 12.0
 _CLAIMS: Final = f"{RESOURCE}/resourceclaims"
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
@@ -21,10 +25,11 @@ _BINDINGS: Final = (
 class Disturbances(threading.Thread):
     """Disturbs until it is told to stop."""
 
-    def __init__(self, cluster: Cluster, seed: int) -> None:
+    def __init__(self, cluster: Cluster, seed: int, real: RealNodes) -> None:
         super().__init__(daemon=True)
         self.stop = threading.Event()
         self._cluster = cluster
+        self._real = real
         self._random = random.Random(f"disturbances {seed}")  # noqa: S311 - no secret
         self._kinds = (
             (0.20, self._delete_pod),
@@ -91,6 +96,13 @@ class Disturbances(threading.Thread):
         """Remove a node with its slices for a while, and its pods as pod garbage collection does."""
         name = self._random.choice(self._cluster.own_nodes)
         report(f"remove node {name}")
+        if name in self._real:
+            self._real.remove(name, self._random.random() * _LONGEST_ABSENCE_SECONDS)
+        else:
+            self._remove_stand_in(name)
+        report(f"node {name} is back")
+
+    def _remove_stand_in(self, name: str) -> None:
         nodes = [each for each in self._cluster.fleet.nodes if each["metadata"]["name"] == name]
         slices = [each for each in self._cluster.fleet.slices if each["spec"].get("nodeName") == name]
         self._cluster.request("DELETE", f"/api/v1/nodes/{name}")
@@ -99,22 +111,34 @@ class Disturbances(threading.Thread):
         for pod in self._cluster.pods():
             if pod["spec"].get("nodeName") == name:
                 self._cluster.delete_pod(pod, at_once=True)
-        self.stop.wait(self._random.random() * 8)
+        self.stop.wait(self._random.random() * _LONGEST_ABSENCE_SECONDS)
         for each in nodes:
             self._cluster.create(each)
         for each in slices:
             self._cluster.republish(each)
-        report(f"node {name} is back")
 
     def _republish(self) -> None:
         manifest = self._random.choice(self._cluster.fleet.slices)
+        if (node := manifest["spec"].get("nodeName")) in self._real:
+            self._publish_less(node)
+            return
         if self._random.random() < 0.3:
             self._cluster.request("DELETE", f"{RESOURCE}/resourceslices/{manifest['metadata']['name']}")
             self.stop.wait(self._random.random() * 2)
         self._cluster.republish(manifest)
 
+    def _publish_less(self, node: str) -> None:
+        """Let the driver of a real node publish all devices or fewer; it writes slices again that others delete."""
+        if self._random.random() < 0.3:
+            self._cluster.delete_slices(node)
+        self._real.publish(node, without=self._random.randint(0, _MOST_MISSING))
+
     def _taint_device(self) -> None:
-        self._cluster.republish(self._random.choice(self._cluster.fleet.slices), taints=True)
+        manifest = self._random.choice(self._cluster.fleet.slices)
+        if (node := manifest["spec"].get("nodeName")) in self._real:
+            self._real.publish(node, tainted=1)
+        else:
+            self._cluster.republish(manifest, taints=True)
 
     def _label_node(self) -> None:
         name = self._random.choice(self._cluster.own_nodes)

@@ -64,7 +64,7 @@ class HostileTenant(threading.Thread):
             self._made.append(manifest)
 
     def _remove(self, manifest: Json) -> None:
-        self._cluster.request("DELETE", objects.object_path(manifest), {"gracePeriodSeconds": 0})
+        self._cluster.delete_at_once(objects.object_path(manifest))
 
 
 class GiantTenant(threading.Thread):
@@ -100,4 +100,4 @@ class GiantTenant(threading.Thread):
             self._remove(self._made.pop(0))
 
     def _remove(self, path: str) -> None:
-        self._cluster.request("DELETE", path, {"gracePeriodSeconds": 0})
+        self._cluster.delete_at_once(path)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from e2e.audit.leftovers import GANG_LABEL, MINIMUM
 from e2e.audit.reading import Json
 from e2e.chaos.cluster import NAMESPACES, PEER, POOL, REQUESTS, SCHEDULER, Cluster, disk
+from e2e.chaos.for_kubelets import NO_IMAGE
 from e2e.chaos.judge import BUDGET, NEEDED, gang_of
 from e2e.controlplane import versions
 from e2e.controlplane.kubelet import RUN_SECONDS
@@ -170,7 +171,7 @@ class Work(threading.Thread):
                 "spec": {
                     "schedulerName": SCHEDULER,
                     "terminationGracePeriodSeconds": self._random.choice((0, 0, 1, 3)),
-                    "containers": [{"name": "main", "image": "example.com/none", "resources": resources}],
+                    "containers": [{"name": "main", "image": NO_IMAGE, "resources": resources}],
                     **spec,
                 },
             }

@@ -1,5 +1,5 @@
 """
-Stand-in for all kubelets and DRA drivers of a cluster without any: `python -m e2e.controlplane.kubelet --kubeconfig F`.
+Stand-in for the kubelets and DRA drivers that a cluster lacks: `python -m e2e.controlplane.kubelet --kubeconfig F`.
 
 A pod that is bound goes to Running as soon as its claims are allocated and reserved for it, which is what a kubelet
 demands; else it stays Pending. Annotated `dovetail.dev/run-seconds`, it then goes to Succeeded. A pod that is being
@@ -21,7 +21,7 @@ import os
 import signal
 import sys
 from collections import defaultdict
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -45,18 +45,18 @@ APPLY = "application/apply-patch+yaml"
 log = logging.getLogger("kubelet")
 
 
-async def run(kubeconfig: Path, *, node_prefix: str = "") -> None:
-    """Act for the pods on nodes whose names begin with `node_prefix`, until cancelled."""
+async def run(kubeconfig: Path, *, real_nodes: Collection[str] = ()) -> None:
+    """Act for the pods on all nodes but those that have kubelets of their own, until cancelled."""
     async with wire.session(kubeconfig, CONNECTIONS) as session:
-        await StandIn(session, node_prefix=node_prefix).run()
+        await StandIn(session, real_nodes=real_nodes).run()
 
 
 class StandIn:
     """Every kubelet and driver at once; `run` works until it is cancelled."""
 
-    def __init__(self, session: aiohttp.ClientSession, *, node_prefix: str = "") -> None:
+    def __init__(self, session: aiohttp.ClientSession, *, real_nodes: Collection[str] = ()) -> None:
         self._session = session
-        self._node_prefix = node_prefix
+        self._real_nodes = frozenset(real_nodes)
         self._claims: dict[tuple[str, str], Claim] = {}
         self._claim_changed: dict[tuple[str, str], list[asyncio.Event]] = defaultdict(list)
         # By uid, until the object is gone: a finished life must not begin again because of an event that came late.
@@ -84,7 +84,7 @@ class StandIn:
             if kind == "DELETED":
                 _end(self._lives, uid)
                 _end(self._removals, uid)
-            elif not pod.spec.node_name.startswith(self._node_prefix):
+            elif pod.spec.node_name in self._real_nodes:
                 continue
             elif pod.metadata.deletion_timestamp is not None:
                 # Without any grace left only a finalizer keeps it, and that is not ours.
@@ -261,10 +261,10 @@ def _device_status(device: AllocatedDevice, *, is_failure: bool) -> dict[str, An
     return status if device.share_id is None else {**status, "shareID": device.share_id}
 
 
-async def _run_until_told(kubeconfig: Path, node_prefix: str) -> None:
+async def _run_until_told(kubeconfig: Path, real_nodes: Collection[str]) -> None:
     """Run until SIGTERM or SIGINT, or until the parent process is gone (see `processes.Component`)."""
     loop = asyncio.get_running_loop()
-    task = asyncio.create_task(run(kubeconfig, node_prefix=node_prefix))
+    task = asyncio.create_task(run(kubeconfig, real_nodes=real_nodes))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, task.cancel)
     if os.environ.get("DOVETAIL_END_WITH_STDIN"):
@@ -278,11 +278,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m e2e.controlplane.kubelet", description=__doc__.split("\n\n")[0])
     parser.add_argument("--kubeconfig", type=Path, required=True, help="file with a token of an administrator")
     parser.add_argument(
-        "--node-prefix", default="", help="act only for nodes whose names begin with this (default: all)"
+        "--except", dest="real_nodes", nargs="*", default=[], metavar="NODE", help="nodes with kubelets of their own"
     )
     arguments = parser.parse_args()
     logging.basicConfig(format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    asyncio.run(_run_until_told(arguments.kubeconfig, arguments.node_prefix))
+    asyncio.run(_run_until_told(arguments.kubeconfig, arguments.real_nodes))
 
 
 if __name__ == "__main__":

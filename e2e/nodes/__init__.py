@@ -15,7 +15,7 @@ of a node ends with the first one, so nothing is left behind, however a test end
         node.calls()                                            # what the kubelet asked the driver for
         node.steer("prepare.fail-once", "no power")             # the files are listed in go/driver/main.go
         node.kill_driver(); node.start_driver()
-        node.restart_kubelet(); node.reboot()
+        node.kill_kubelet(); node.restart_kubelet(); node.reboot()
         audit(plane, nodes)                                     # -> []: driver, claims and containers agree
 
 `Nodes.start_each` makes nodes that differ (`node.NodeSpec`): labels, taints, several drivers with devices, a disk for

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from e2e.controlplane.plane import ControlPlane
-from e2e.nodes.cluster import Nodes
+from e2e.nodes.node import Node
 from e2e.nodes.records import Call, Container, PreparedDevice
 
 SETTLE_SECONDS: Final = 3.0
@@ -19,14 +19,15 @@ PAUSE_SECONDS: Final = 0.2
 Json = dict[str, Any]
 
 
-def audit(plane: ControlPlane, nodes: Nodes) -> list[str]:
+def audit(plane: ControlPlane, nodes: Iterable[Node]) -> list[str]:
     """
     Return what is wrong, empty where nothing is.
 
     A device that was prepared for two claims at once stays a problem. Any other problem must last for some seconds.
     """
-    twice = [each for node in nodes for driver in node.drivers for each in prepared_twice(node.calls(driver))]
-    return [*twice, *lasting(lambda: _disagreements(plane, nodes))]
+    boots = (calls for node in nodes for driver in node.drivers for calls in node.boots(driver))
+    twice = [each for calls in boots for each in prepared_twice(calls)]
+    return [*twice, *lasting(lambda: disagreements(plane, nodes))]
 
 
 def lasting(find: Callable[[], Iterable[str]]) -> list[str]:
@@ -41,7 +42,7 @@ def lasting(find: Callable[[], Iterable[str]]) -> list[str]:
 
 
 def prepared_twice(calls: Iterable[Call]) -> Iterator[str]:
-    """Say of one driver's calls which devices were prepared for a claim while another had them prepared."""
+    """Say of one driver's calls in one boot which devices were prepared for a claim while another had them prepared."""
     holders: dict[tuple[str, str], dict[str, PreparedDevice]] = {}
     names: dict[str, str] = {}
     for call in calls:
@@ -77,14 +78,18 @@ def prepared(calls: Iterable[Call]) -> dict[str, tuple[PreparedDevice, ...]]:
     return found
 
 
-def _disagreements(plane: ControlPlane, nodes: Nodes) -> list[str]:
-    """Compare what drivers have prepared, and what running containers have, with what claims have allocated."""
+def disagreements(plane: ControlPlane, nodes: Iterable[Node]) -> list[str]:
+    """
+    Compare what drivers have prepared, and what running containers have, with what claims have allocated, once.
+
+    Raises RequestError or OSError.
+    """
     claims: list[Json] = plane.request("GET", "/apis/resource.k8s.io/v1/resourceclaims")["items"]
     by_uid = {each["metadata"]["uid"]: each for each in claims}
     found: list[str] = []
     for node in nodes:
         for driver in node.drivers:
-            for uid, devices in prepared(node.calls(driver)).items():
+            for uid, devices in prepared(node.boots(driver)[-1]).items():
                 if uid in by_uid:
                     found += _wrong_preparation(by_uid[uid], (driver, node.name), devices)
     return found + _wrong_containers(plane, nodes, {_key(each): each for each in claims})
@@ -102,7 +107,7 @@ def _wrong_preparation(claim: Json, of: tuple[str, str], devices: Iterable[Prepa
         yield f"{'/'.join(of)} has prepared {had} for claim {'/'.join(_key(claim))}, which has {wanted}"
 
 
-def _wrong_containers(plane: ControlPlane, nodes: Nodes, claims: dict[tuple[str, str], Json]) -> list[str]:
+def _wrong_containers(plane: ControlPlane, nodes: Iterable[Node], claims: dict[tuple[str, str], Json]) -> list[str]:
     printed: dict[tuple[str, str], Container] = {}
     for node in nodes:
         printed |= {(each.uid, each.name): each for each in node.containers()}  # the last restart stays

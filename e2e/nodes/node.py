@@ -1,6 +1,7 @@
 """One real node: namespaces, containerd, kubelet and driver as processes, and a handle for what tests do to them."""
 
 import contextlib
+import http.client
 import secrets
 import shutil
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -118,6 +120,8 @@ class Node:
         self._containerd: Inside | None = None
         self._kubelet: Inside | None = None
         self._drivers: dict[str, list[Inside]] = {}
+        self._ends: list[datetime] = []
+        """When all of the node's processes had ended."""
 
     # what tests do
 
@@ -142,7 +146,7 @@ class Node:
         for each in instances:
             each.tell(signal.SIGHUP)
         if instances:
-            self._wait(instances[-1], lambda: self._has_published(devices, counters, driver))
+            wait(instances[-1], lambda: self._has_published(devices, counters, driver))
 
     def steer(self, name: str, text: str | None, driver: str = "") -> None:
         """Write a file that steers the driver, as `go/driver/main.go` lists them; None removes it."""
@@ -166,6 +170,10 @@ class Node:
     def calls(self, driver: str = "") -> list[records.Call]:
         """Return what the driver was asked for."""
         return records.calls(self._driver_folder(driver) / "calls.jsonl")
+
+    def boots(self, driver: str = "") -> list[list[records.Call]]:
+        """Return what the driver was asked for, by boot: what was prepared before a boot is in no container since."""
+        return records.by_boot(self.calls(driver), self._ends)
 
     def containers(self) -> list[records.Container]:
         """Return the containers that have started and whose pods are there, by what they printed."""
@@ -197,8 +205,13 @@ class Node:
         )
         others = (each for each in self._drivers.get(driver, ()) if each.is_running())
         self._drivers[driver] = [*others, started]
-        self._wait(started, lambda: _REGISTERED in log.read_bytes()[before:] and bool(self.slices(driver)))
+        wait(started, lambda: _REGISTERED in log.read_bytes()[before:] and bool(self.slices(driver)))
         return started
+
+    def kill_kubelet(self) -> None:
+        """Kill the kubelet; containers go on."""
+        if self._kubelet:
+            self._kubelet.stop()
 
     def restart_kubelet(self, kubernetes: str | None = None) -> None:
         """
@@ -210,8 +223,7 @@ class Node:
         if kubernetes:
             self._programs = replace(self._programs, kubelet=kubelet(kubernetes))
             self._kubernetes = kubernetes
-        if self._kubelet:
-            self._kubelet.stop()
+        self.kill_kubelet()
         self._start_kubelet()
 
     def reboot(self) -> None:
@@ -224,6 +236,7 @@ class Node:
         for each in self._all():  # the first takes the others along
             each.stop()
         self._drivers.clear()
+        self._ends.append(datetime.now(UTC))
 
     def check(self) -> None:
         """Raise ComponentError where a program has ended that should run."""
@@ -250,7 +263,7 @@ class Node:
         }
         flags = (f"-{name}={value}" for name, value in arguments.items())
         self._holder = Holder("node", [self._programs.node, "hold", *flags], self._log("node"), cwd=self.folder)
-        self._wait(self._holder, (self.folder / "pid").exists)
+        wait(self._holder, (self.folder / "pid").exists)
         self._containerd = self._start_containerd()
         self._start_kubelet()
         for driver, slices in place.spec.drivers.items():
@@ -275,7 +288,7 @@ class Node:
     def _start_containerd(self) -> Inside:
         path = settings.write_containerd(self.folder, self._programs, self._place.index)
         containerd = self._program("containerd", self._programs.containerd, f"--config={path}")
-        self._wait(containerd, (self.folder / "run" / "containerd" / "containerd.sock").exists)
+        wait(containerd, (self.folder / "run" / "containerd" / "containerd.sock").exists)
         archive = self.folder / "image.tar"
         if archive.exists():  # else an earlier boot has imported it
             self._run(
@@ -297,14 +310,11 @@ class Node:
             "--node-labels=" + ",".join(f"{key}={value}" for key, value in self._place.spec.labels.items()),
             *gate_flags(self._plane.feature_gates, self._kubernetes),
         )
-        self._wait(self._kubelet, lambda: self._is_ready(began))
+        wait(self._kubelet, lambda: self._is_ready(began))
 
     def _is_ready(self, since: float) -> bool:
         """Say whether the kubelet has said that the node is ready after a moment (seconds of `time.time`)."""
-        try:
-            node = self._plane.request("GET", f"/api/v1/nodes/{self.name}")
-        except RequestError:
-            return False
+        node = self._plane.request("GET", f"/api/v1/nodes/{self.name}")
         conditions = {each["type"]: each for each in node["status"].get("conditions", ())}
         ready = conditions.get("Ready", {})
         if ready.get("status") != "True":
@@ -329,11 +339,20 @@ class Node:
         if run.returncode:
             raise ComponentError(f"{binary.name} {' '.join(arguments)} on {self.name} failed:\n{output}")
 
-    def _wait(self, component: Component, is_ready: Callable[[], bool]) -> None:
-        component.wait_until(is_ready, READY_SECONDS, poll_seconds=POLL_SECONDS)
-
     def _log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
+
+
+def wait(component: Component, is_ready: Callable[[], bool]) -> None:
+    """Wait until a program is ready; an API server that is away for a moment counts as not yet."""
+
+    def is_known_to_be_ready() -> bool:
+        try:
+            return is_ready()
+        except (RequestError, OSError, http.client.HTTPException):
+            return False
+
+    component.wait_until(is_known_to_be_ready, READY_SECONDS, poll_seconds=POLL_SECONDS)
 
 
 def new_instance() -> str:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -55,12 +55,25 @@ def calls(path: Path) -> list[Call]:
     """Read the driver's log, in the order in which the calls ended; empty where it has none yet."""
     if not path.exists():
         return []
-    return [_call(json.loads(line)) for line in path.read_text().splitlines() if line]
+    return [_call(json.loads(line)) for line in _whole_lines(path.read_text())]
 
 
 def _call(line: dict[str, Any]) -> Call:
     devices = tuple(PreparedDevice(**each) for each in line.pop("devices", ()))
     return Call(time=datetime.fromisoformat(line.pop("time")), devices=devices, **line)
+
+
+def by_boot(found: Iterable[Call], ends: Sequence[datetime]) -> list[list[Call]]:
+    """Divide calls by the moments at which all processes of their node had ended; each boot has a list."""
+    boots: list[list[Call]] = [[] for _ in range(len(ends) + 1)]
+    for call in found:
+        boots[sum(call.time > end for end in ends)].append(call)
+    return boots
+
+
+def _whole_lines(text: str) -> list[str]:
+    """Return lines that have an end: the last one may be in the middle of being written."""
+    return text[: text.rfind("\n") + 1].splitlines()
 
 
 def containers(logs: Path) -> list[Container]:
@@ -79,7 +92,7 @@ def _printed(path: Path) -> Iterator[Container]:
         text = path.read_text()
     except FileNotFoundError:  # the pod was deleted meanwhile
         return
-    for line in text.splitlines():
+    for line in _whole_lines(text):
         _, _, kind, content = line.split(" ", 3)  # time, stream, F for a full line
         if pod is None or kind != "F" or not content.startswith("{"):
             continue

@@ -34,8 +34,10 @@ def start(plane: ControlPlane, fleet: Fleet, examples: tuple[Example, ...]) -> N
     return Nodes.start_each(plane, specs, images=_images(examples))
 
 
-def spec_of(node: Object, fleet: Fleet, disks: tuple[str, ...] = ()) -> NodeSpec:
-    """Say what a node of a fleet is made of."""
+def spec_of(
+    node: Object, fleet: Fleet, disks: tuple[str, ...] = (), *, kubelet: Mapping[str, Any] | None = None
+) -> NodeSpec:
+    """Say what a node of a fleet is made of; `kubelet` has further fields of its KubeletConfiguration."""
     name = node["metadata"]["name"]
     drivers: dict[str, list[dict[str, Any]]] = {}
     for each in fleet.slices:
@@ -45,7 +47,7 @@ def spec_of(node: Object, fleet: Fleet, disks: tuple[str, ...] = ()) -> NodeSpec
         name=name,
         labels={key: value for key, value in node["metadata"]["labels"].items() if key not in _OF_THE_KUBELET},
         cpus=int(node["status"]["capacity"]["cpu"]),
-        kubelet={"registerWithTaints": node.get("spec", {}).get("taints", [])},
+        kubelet={"registerWithTaints": node.get("spec", {}).get("taints", []), **(kubelet or {})},
         drivers=drivers,
         disks=disks,
     )

@@ -259,11 +259,12 @@ class Evictions:
             return
         await asyncio.sleep(max(0.0, self._evicts_from - self._clock()))
         try:
-            # A write waits while a watch is stale, and the cluster goes on meanwhile.
-            if self._still_stands(run) and await self._all_are_allowed(run) and self._still_stands(run):
-                self._log_begin(run)
+            if self._still_stands(run) and await self._all_are_allowed(run):
                 await self._rate.keep()
-                await together(self._evict(run, victim, evicted) for victim in preemption.victims)
+                # A write waits while a watch is stale. The cluster goes on meanwhile, and so do decisions.
+                if self._still_stands(run):
+                    self._log_begin(run)
+                    await together(self._evict(run, victim, evicted) for victim in preemption.victims)
         except (KubeError, FencedError) as error:
             _log.info(logs.PREEMPTION_ENDED, pod=str(run.first.pod), error=str(error))
         finally:
@@ -280,10 +281,12 @@ class Evictions:
             _log.info(logs.PREEMPTING, pod=pod, node=run.first.node, victims=count, preemption=run.number)
 
     def _still_stands(self, run: _Run) -> bool:
-        """Whether all preemptors wait and all victims run; else an eviction would be wasted."""
+        """Whether all preemptors wait for their nominated nodes and all victims run; else an eviction is wasted."""
         for placement in run.preemption.placements:
             pod = self._cluster.pod(placement.pod)
             if pod is None or pod.uid != placement.pod_uid or pod.node_name or pod.is_deleting:
+                return False
+            if pod.nominated_node_name != placement.node:  # a later decision has another node for it, or none
                 return False
         for victim in run.preemption.victims:
             pod = self._cluster.observed_pod(victim.pod)

@@ -34,11 +34,13 @@ from solver.domain import (
     Snapshot,
 )
 from solver.extract import Extracted, extract
+from solver.feasibility.extended_resources import extended_resource_claim
 from solver.greedy import candidates
 from solver.model.objective import evaluate
 from solver.preemption.what_if import deallocated, snapshot_after, without
 from solver.problem import nominations
 from solver.problem.prepare import prepare
+from solver.problem.requests.extended_resources import ExtendedResourceModes
 from solver.problem.solver_cache import SolverCache
 
 _KEPT: Final = "kept for"
@@ -85,7 +87,7 @@ def _name(key: PodId | ClaimId, kind: str = "") -> ClaimId:
 
 def _with_nominated_pod(snapshot: Snapshot, pod: Pod, policy: Policy, cache: SolverCache, budget: Budget) -> Snapshot:
     claims = {claim.id: claim for claim in snapshot.claims}
-    asked = [claims[each] for each in pod.claim_ids if each in claims]
+    asked = [claims[each] for each in pod.claim_ids if each in claims] + _extended_resource_claims(snapshot, pod)
     wants_devices = any(claim.allocation is None and claim.requests for claim in asked)
     if not wants_devices:
         return _running(snapshot, pod)
@@ -94,6 +96,15 @@ def _with_nominated_pod(snapshot: Snapshot, pod: Pod, policy: Policy, cache: Sol
         return _running(_with_free_devices(snapshot, pod, asked), pod)
     after = snapshot_after(snapshot, (pod,), found.placements, found.allocations)
     return replace(after, pods=tuple(_without_offers(each) if each.id == pod.id else each for each in after.pods))
+
+
+def _extended_resource_claims(snapshot: Snapshot, pod: Pod) -> list[Claim]:
+    """Return the claim that would be made for the pod on its node: before the pod is placed, there is none."""
+    if not any("/" in resource for resource, _ in pod.requests):
+        return []
+    node = next(each for each in snapshot.nodes if each.name == pod.nominated_node_name)
+    (mode,) = ExtendedResourceModes((node,), {each.name: each for each in snapshot.classes}).of(pod)
+    return [extended_resource_claim(pod, dict(mode.served), mode.number).as_claim(pod.uid)] if mode.served else []
 
 
 def _placed(snapshot: Snapshot, pod: Pod, policy: Policy, cache: SolverCache) -> Extracted | None:

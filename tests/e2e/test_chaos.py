@@ -195,6 +195,7 @@ class Admitting(Cluster):
     def __init__(self) -> None:
         self.made: list[Json] = []
         self.requests: list[tuple[str, str]] = []
+        self.real = frozenset()
 
     def create(self, manifest: Json) -> Json:
         self.made.append(manifest)

@@ -182,6 +182,25 @@ def test_binding_conditions_become_true(control_plane: ControlPlane, namespace: 
     assert [(each["type"], each["status"]) for each in device["conditions"]] == [("Attached", "True")]
 
 
+def test_the_stand_in_leaves_pods_on_nodes_with_kubelets_of_their_own_alone() -> None:
+    with ControlPlane.start(feature_gates="defaults") as plane:
+        plane.start_kubelet("--except", "real-0", "real-1")
+        pods = "/api/v1/namespaces/default/pods"
+        for name in ("real-0", "real-1", "stand-in"):  # the last one is the last that it hears of
+            plane.request("POST", "/api/v1/nodes", {"metadata": {"name": name}})
+            plane.request("POST", pods, {**pod(name), "metadata": {"name": name}})
+
+        def phases() -> dict[str, str]:
+            return {each["metadata"]["name"]: each["status"]["phase"] for each in plane.request("GET", pods)["items"]}
+
+        wait_until(lambda: phases()["stand-in"] == "Running")
+        assert phases() == {"real-0": "Pending", "real-1": "Pending", "stand-in": "Running"}
+        for name in ("real-0", "stand-in"):
+            plane.request("DELETE", f"{pods}/{name}", {"gracePeriodSeconds": 1})
+        wait_until(lambda: "stand-in" not in phases())
+        assert set(phases()) == {"real-0", "real-1"}
+
+
 def test_the_peer_serves_the_profile_of_its_configuration(
     control_plane: ControlPlane, namespace: str, node: str, tmp_path: Path
 ) -> None:

@@ -4,17 +4,20 @@ import io
 import json
 import tarfile
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from e2e.controlplane.access import RequestError
+from e2e.controlplane.processes import Component
 from e2e.nodes import image, invariants, settings
 from e2e.nodes.invariants import prepared_twice
-from e2e.nodes.node import Json, holds
-from e2e.nodes.records import Call, Container, PreparedDevice, calls, containers
+from e2e.nodes.node import Json, holds, wait
+from e2e.nodes.records import Call, Container, PreparedDevice, by_boot, calls, containers
 
 GPUS = (PreparedDevice("a/b", "node-0", "gpu-0"), PreparedDevice("c", "node-0", "gpu-1"))
 NOW = datetime(2026, 11, 28, tzinfo=UTC)
@@ -92,7 +95,7 @@ def cluster(*printed: str, phase: str = "running", log: Sequence[Call] = (), **c
     node = SimpleNamespace(
         name="node-0",
         drivers=(settings.DRIVER,),
-        calls=lambda _driver: log,
+        boots=lambda _driver: [log],
         containers=lambda: [said] if printed else [],
     )
     return SimpleNamespace(request=lambda _method, path: {"items": items[path]}), [node]
@@ -145,6 +148,45 @@ def test_the_log_of_calls_is_read(tmp_path: Path) -> None:
     log.write_text(json.dumps({**line, "devices": [{"request": "r", "pool": "node-0", "device": "gpu-0"}]}) + "\n")
     (call,) = calls(log)
     assert (call.time, call.devices) == (NOW.replace(microsecond=123456), (device(),))
+
+
+def test_an_api_server_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+    asked: list[Exception | bool] = [RequestError(500, "etcd"), ConnectionResetError(), False, True]
+
+    def is_ready() -> bool:
+        answer = asked.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    with Component("sleep", ["sleep", "600"], tmp_path / "log", cwd=tmp_path) as component:
+        wait(component, is_ready)
+    assert asked == []
+
+
+def test_a_line_that_is_being_written_is_read_later(tmp_path: Path) -> None:
+    log = tmp_path / "calls.jsonl"
+    line = json.dumps({"time": "2026-11-28T00:00:00Z", "call": "unprepare", "uid": "u", "namespace": "ns", "name": "c"})
+    log.write_text(f"{line}\n{line[:20]}")
+    assert len(calls(log)) == 1
+    folder = tmp_path / "ns_p_uid" / "main"
+    folder.mkdir(parents=True)
+    (folder / "0.log").write_text("2026-11-28T00:00:00Z stdout")
+    assert containers(tmp_path) == []
+
+
+def test_calls_are_divided_by_the_boots_of_their_node() -> None:
+    before, after = prepare("a", device()), replace(prepare("b", device()), time=NOW + timedelta(seconds=2))
+    assert by_boot([before, after], []) == [[before, after]]
+    assert by_boot([before, after], [NOW + timedelta(seconds=1)]) == [[before], [after]]
+    assert by_boot([before], [NOW, NOW + timedelta(seconds=1)]) == [[before], [], []]
+
+
+def test_a_device_may_be_prepared_for_another_claim_after_a_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(invariants, "SETTLE_SECONDS", 0)
+    plane, (node,) = cluster(phase="waiting", log=[prepare("gone", GPUS[0])])
+    node.boots = lambda _driver: [[prepare("gone", GPUS[0])], [prepare("made", *GPUS)]]
+    assert invariants.audit(plane, [node]) == []
 
 
 def test_the_last_line_of_a_container_that_started_again_is_that_of_its_last_start(tmp_path: Path) -> None:

@@ -100,3 +100,23 @@ def test_containers_start_again_with_their_devices_after_a_reboot(world: NodesWo
     again = world.running("p")[-1]
     assert (again.restart, list(again.devices)) == (running.restart + 1, held)
     assert world.held("c") == held
+
+
+@pytest.mark.slow
+def test_a_device_goes_to_the_next_claim_where_its_node_was_off_while_its_pod_went(world: NodesWorld) -> None:
+    """As pods of a node go that was removed: the kubelet gives the device back a while after its boot."""
+    world.publish([{"name": "gpu-0"}])
+    node = world.real["node-0"]
+    world.claim_of("before", {})
+    world.pod("before", claim="before")
+    held = list(world.runs("before").devices)
+
+    node.power_off()
+    world.plane.request("DELETE", f"/api/v1/namespaces/{world.namespace}/pods/before", {"gracePeriodSeconds": 0})
+    node.boot()
+
+    world.claim_of("after", {})
+    world.pod("after", claim="after")
+    assert list(world.runs("after").devices) == held
+    wait_until(lambda: ("unprepare", "before") in {(each.call, each.name) for each in world.calls()}, seconds=120)
+    assert [each.name for each in world.running("after")] == ["main"]

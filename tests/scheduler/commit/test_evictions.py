@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -211,6 +212,49 @@ async def test_no_victim_is_evicted_for_a_pod_that_is_deleted_while_writes_wait(
 
     assert "trial" in stage.server.asked[-1]
     assert stage.cluster.snapshot().leaving == ()
+
+
+NOMINATED = replace(HIGH, nominated_node_name="n1")
+ELSEWHERE = Preemption(placements=(Placement(pod=HIGH.id, pod_uid=HIGH.uid, node="n2"),), victims=())
+
+
+def decide_again(cluster: Cluster) -> None:
+    """A later decision finds room for the pod on another node."""
+    cluster.preempt(ELSEWHERE)
+
+
+def take_the_nomination_back(cluster: Cluster) -> None:
+    """A later decision finds no room for the pod at all."""
+    cluster.apply(seen(NOMINATED))
+    cluster.apply(seen(HIGH))
+
+
+@pytest.mark.parametrize("change", [decide_again, take_the_nomination_back])
+@pytest.mark.parametrize("moment", ["(trial)", "record"])
+async def test_no_victim_is_evicted_for_a_pod_that_is_nominated_elsewhere_meanwhile(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, moment: str, change: Callable[[Cluster], None]
+) -> None:
+    """A decision may come while evictions are tried, or while their number is written into the Lease."""
+    request, write_record = stage.server.request, stage.lease.write_record
+
+    async def tried(method: str, path: str, body: bytes = b"", **more: Any) -> bytes:
+        answer = await request(method, path, body, **more)
+        if stage.server.asked[-1].endswith(moment):
+            change(stage.cluster)
+        return answer
+
+    async def recorded(record: str) -> None:
+        await write_record(record)
+        if moment == "record":
+            change(stage.cluster)
+
+    monkeypatch.setattr(stage.server, "request", tried)
+    monkeypatch.setattr(stage.lease, "write_record", recorded)
+    await stage.run()
+
+    assert "trial" in stage.server.asked[-1]
+    assert stage.cluster.snapshot().leaving == ()
+    assert stage.given_up == [[]]
 
 
 @pytest.mark.parametrize(

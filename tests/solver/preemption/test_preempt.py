@@ -23,6 +23,7 @@ from solver.preemption import preempt
 from solver.preemption.cluster_state import ClusterState
 from solver.verify import check
 from tests.support import builders as b
+from tests.support import extended_builders as x
 from tests.support.preemption_cases import (
     DEVICES,
     RULES,
@@ -324,6 +325,21 @@ def test_devices_are_held_for_a_nominated_pod() -> None:
 
     assert len(decide(snapshot, other).placements) == 1
     assert decide(replace(snapshot, nominated=(nominated,)), other).placements == ()
+
+
+def test_devices_are_held_for_a_nominated_pod_whose_claim_is_made_for_its_extended_resource() -> None:
+    node, slices, _, claims, pods = gpus(8)
+    some = [replace(each, is_deleting=True) for each in pods[1:]]  # type: ignore[index]
+    objects = (node, slices, x.gpu_class(), claims[1:], some)  # type: ignore[index]
+    snapshot = b.snapshot(*objects, b.claim("one"))  # type: ignore[arg-type]
+    other = b.pod("other", "one", priority=5)
+
+    def nominated(count: int) -> Snapshot:
+        high = x.pod("high", x.container(gpu=count), priority=10)
+        return replace(snapshot, nominated=(replace(high, nominated_node_name="n1"),))
+
+    assert decide(nominated(8), other).placements == ()
+    assert len(decide(nominated(9), other).placements) == 1  # the node never has as many
 
 
 def test_what_a_nominated_pod_does_not_need_is_not_held() -> None:

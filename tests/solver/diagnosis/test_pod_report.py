@@ -183,6 +183,14 @@ def test_one_more_free_device_under_one_root() -> None:
     )
 
 
+def test_a_claim_whose_device_nobody_publishes_any_more_is_not_in_the_way() -> None:
+    held = used("n1", 0, 5)  # gpu-5 was unplugged: who ends there gives nothing back
+    found = diagnose(b.node("n1"), b.gpu_slice("n1", count=1), *held, GPU, b.claim("c", b.request("r")))
+
+    assert messages(found) == ["1 more free device, now held by default/h-n1-0"]
+    assert only(found).conflict == ("request r: 1 device", "devices in use by default/h-n1-0")
+
+
 def test_several_devices_that_have_to_be_freed_are_as_few_as_will_do() -> None:
     found = diagnose(
         b.node("n1"),

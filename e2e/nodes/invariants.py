@@ -46,6 +46,8 @@ def prepared_twice(calls: Iterable[Call]) -> Iterator[str]:
     names: dict[str, str] = {}
     for call in calls:
         names[call.uid] = f"{call.namespace}/{call.name} ({call.uid})"
+        if call.call == "boot":
+            holders.clear()
         if call.call == "unprepare" and not call.error:
             for claims in holders.values():
                 claims.pop(call.uid, None)
@@ -71,6 +73,8 @@ def prepared(calls: Iterable[Call]) -> dict[str, tuple[PreparedDevice, ...]]:
     for call in calls:
         if call.error:
             continue
+        if call.call == "boot":
+            found.clear()
         found.pop(call.uid, None)
         if call.call == "prepare":
             found[call.uid] = call.devices
@@ -154,8 +158,14 @@ def _allocated(pod: Json, container: Json, facts: _Facts) -> Iterator[str]:
         claim = facts.claims.get((pod["metadata"]["namespace"], str(name)), {})
         for result in _results(claim):
             is_asked_for = request is None or result["request"].split("/")[0] == request
-            if is_asked_for and result["driver"] in facts.drivers:
+            if is_asked_for and result["driver"] in facts.drivers & _asked_drivers(claim):
                 yield _device(result)
+
+
+def _asked_drivers(claim: Json) -> set[str]:
+    """Return the drivers that a kubelet asks to prepare a claim: those with a device that does not skip it."""
+    skipping = {"*", "NodePrepareResources"}
+    return {each["driver"] for each in _results(claim) if skipping.isdisjoint(each.get("skipNodeOperations", ()))}
 
 
 def _results(claim: Json) -> Sequence[Json]:

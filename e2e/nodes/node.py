@@ -1,6 +1,7 @@
 """One real node: namespaces, containerd, kubelet and driver as processes, and a handle for what tests do to them."""
 
 import contextlib
+import json
 import secrets
 import shutil
 import signal
@@ -25,6 +26,8 @@ OWN: Final = Path("/mnt")
 """Where a node that has disks sees them in place of the machine's folder."""
 GRACE_SECONDS: Final = 10.0
 POLL_SECONDS: Final = 0.05
+POD_RESOURCES: Final = "/var/lib/kubelet/pod-resources/kubelet.sock"
+CALLS: Final = "calls.jsonl"
 _REGISTERED: Final = b"NotifyRegistrationStatus"
 """What the driver logs when the kubelet knows it."""
 SLICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
@@ -165,11 +168,16 @@ class Node:
 
     def calls(self, driver: str = "") -> list[records.Call]:
         """Return what the driver was asked for."""
-        return records.calls(self._driver_folder(driver) / "calls.jsonl")
+        return records.calls(self._driver_folder(driver) / CALLS)
 
     def containers(self) -> list[records.Container]:
         """Return the containers that have started and whose pods are there, by what they printed."""
         return records.containers(self.folder / "log" / "pods")
+
+    def pod_resources(self) -> list[Json]:
+        """Return what the kubelet says that its containers have, by pod (PodResources API). Raises ComponentError."""
+        answer: Json = json.loads(self._run(self._programs.pod_resources, POD_RESOURCES))
+        return list(answer.get("podResources", ()))
 
     def kill_driver(self, driver: str = "") -> None:
         """Kill every instance of the driver."""
@@ -256,6 +264,7 @@ class Node:
         for driver, slices in place.spec.drivers.items():
             folder = self._driver_folder(driver)
             folder.mkdir(exist_ok=True)
+            records.write_boot(folder / CALLS)
             if not (folder / "resources.yaml").exists():
                 self.steer("resources.yaml", yaml.safe_dump({"slices": list(slices)}), driver)
             self.start_driver(driver=driver)
@@ -318,8 +327,8 @@ class Node:
         command: list[str | Path] = [self._programs.node, "enter", pid, binary, *arguments]
         return Inside(f"{name} of {self.name}", command, self._log(name), cwd=self.folder)
 
-    def _run(self, binary: Path, *arguments: str) -> None:
-        """Run a program inside until it ends. Raises ComponentError."""
+    def _run(self, binary: Path, *arguments: str) -> str:
+        """Run a program inside until it ends and return what it prints. Raises ComponentError."""
         pid = (self.folder / "pid").read_text()
         command = [str(self._programs.node), "enter", pid, str(binary), *arguments]
         # Its standard input stays open: `node enter` ends with it.
@@ -328,6 +337,7 @@ class Node:
             output = run.stdout.read().decode(errors="replace")
         if run.returncode:
             raise ComponentError(f"{binary.name} {' '.join(arguments)} on {self.name} failed:\n{output}")
+        return output
 
     def _wait(self, component: Component, is_ready: Callable[[], bool]) -> None:
         component.wait_until(is_ready, READY_SECONDS, poll_seconds=POLL_SECONDS)

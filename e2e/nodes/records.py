@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +25,11 @@ class PreparedDevice:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A claim of a call of the kubelet to the driver: `call` is prepare or unprepare, which names no devices."""
+    """
+    A claim of a call of the kubelet to the driver: `call` is prepare, or unprepare, which names no devices.
+
+    It is boot, without a claim, where the node was started again: nothing is prepared then.
+    """
 
     time: datetime
     call: str
@@ -49,6 +53,16 @@ class Container:
     """0 for the first container of this name in the pod, 1 for the next."""
     environment: dict[str, str]
     devices: tuple[str, ...]
+    metadata: tuple[dict[str, Any], ...] = ()
+    """What drivers tell it of each request of its claims (metadata.resource.k8s.io); only with `-metadata`."""
+
+
+def write_boot(path: Path) -> None:
+    """Note in a driver's log of calls, where it has one, that the node was started again."""
+    if path.exists():
+        line = {"time": datetime.now(UTC).isoformat(), "call": "boot", "uid": "", "namespace": "", "name": ""}
+        with path.open("a") as log:
+            log.write(json.dumps(line) + "\n")
 
 
 def calls(path: Path) -> list[Call]:
@@ -90,4 +104,5 @@ def _printed(path: Path) -> Iterator[Container]:
             restart=int(path.stem),
             environment=said["environment"],
             devices=tuple(said["devices"]),
+            metadata=tuple(said.get("metadata", ())),
         )

@@ -14,7 +14,7 @@ import pytest
 from e2e.nodes import image, invariants, settings
 from e2e.nodes.invariants import prepared_twice
 from e2e.nodes.node import Json, holds
-from e2e.nodes.records import Call, Container, PreparedDevice, calls, containers
+from e2e.nodes.records import Call, Container, PreparedDevice, calls, containers, write_boot
 
 GPUS = (PreparedDevice("a/b", "node-0", "gpu-0"), PreparedDevice("c", "node-0", "gpu-1"))
 NOW = datetime(2026, 11, 28, tzinfo=UTC)
@@ -26,6 +26,10 @@ def prepare(uid: str, *devices: PreparedDevice, error: str = "") -> Call:
 
 def unprepare(uid: str, error: str = "") -> Call:
     return Call(time=NOW, call="unprepare", uid=uid, namespace="ns", name=uid, error=error)
+
+
+def boot() -> Call:
+    return Call(time=NOW, call="boot", uid="", namespace="", name="")
 
 
 def device(name: str = "gpu-0", share: str = "", *, admin: bool = False) -> PreparedDevice:
@@ -41,6 +45,7 @@ def device(name: str = "gpu-0", share: str = "", *, admin: bool = False) -> Prep
         pytest.param([prepare("a", device(), error="no power"), prepare("b", device())], id="the first failed"),
         pytest.param([prepare("a", device()), prepare("b", device(admin=True))], id="admin access"),
         pytest.param([prepare("a", device(share="1")), prepare("b", device(share="2"))], id="two shares"),
+        pytest.param([prepare("a", device()), boot(), prepare("b", device())], id="before and after a boot"),
     ],
 )
 def test_a_device_may_be_prepared(log: list[Call]) -> None:
@@ -106,6 +111,15 @@ def test_a_container_with_the_devices_of_its_request_is_right(monkeypatch: pytes
     assert invariants.audit(*cluster(phase="waiting")) == []
 
 
+@pytest.mark.parametrize("skipped", ["*", "NodePrepareResources"])
+def test_a_container_has_no_devices_whose_preparation_is_skipped(monkeypatch: pytest.MonkeyPatch, skipped: str) -> None:
+    monkeypatch.setattr(invariants, "SETTLE_SECONDS", 0)
+    gpu = f"{settings.DRIVER}/node-0/gpu-0"
+    (problem,) = invariants.audit(*cluster(gpu, skipNodeOperations=[skipped]))
+    assert problem.endswith("and its claims have []")
+    assert invariants.audit(*cluster(gpu, skipNodeOperations=["NodeUnprepareResources"])) == []
+
+
 def test_a_container_with_other_devices_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(invariants, "SETTLE_SECONDS", 0)
     gpu = f"{settings.DRIVER}/node-0/gpu-"
@@ -123,6 +137,7 @@ def test_a_container_with_other_devices_is_wrong(monkeypatch: pytest.MonkeyPatch
         pytest.param([prepare("made", GPUS[0]), unprepare("made")], id="and taken back"),
         pytest.param([prepare("made", GPUS[0], error="no power")], id="without success"),
         pytest.param([prepare("gone", GPUS[0])], id="for a claim that is gone"),
+        pytest.param([prepare("made", GPUS[0]), boot()], id="and forgotten by a boot"),
     ],
 )
 def test_a_claim_is_prepared(log: list[Call], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,6 +160,15 @@ def test_the_log_of_calls_is_read(tmp_path: Path) -> None:
     log.write_text(json.dumps({**line, "devices": [{"request": "r", "pool": "node-0", "device": "gpu-0"}]}) + "\n")
     (call,) = calls(log)
     assert (call.time, call.devices) == (NOW.replace(microsecond=123456), (device(),))
+
+
+def test_a_boot_is_noted_where_the_driver_was_called_before(tmp_path: Path) -> None:
+    log = tmp_path / "calls.jsonl"
+    write_boot(log)
+    assert calls(log) == []
+    log.touch()
+    write_boot(log)
+    assert [(each.call, each.uid) for each in calls(log)] == [("boot", "")]
 
 
 def test_the_last_line_of_a_container_that_started_again_is_that_of_its_last_start(tmp_path: Path) -> None:

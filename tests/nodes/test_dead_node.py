@@ -138,7 +138,10 @@ def test_a_claim_leaves_a_dead_node_when_it_is_said_to_be_out_of_service(world: 
 
     world.real["node-0"].boot()
     wait_until(lambda: taints(world) == [(OUT_OF_SERVICE["key"], "NoExecute")])
-    world.wait_for("there", lambda: OUT_OF_SERVICE["key"] in world.condition("there")["message"])
+    pod(world, "probe", nodeSelector=ON_NODE)
+    assert OUT_OF_SERVICE["key"] in waits(world, "probe")
+    assert world.devices("there") == []
+    world.delete_pod("probe")
     world.plane.request("PATCH", "/api/v1/nodes/node-0", {"spec": {"taints": None}}, content=MERGE)
 
     assert world.runs("there").devices == (f"{world.driver}/node-0/gpu-0",)

@@ -73,7 +73,6 @@ def test_a_pod_is_replaced_on_another_device_when_its_own_has_been_broken_for_lo
     of_first = [(each.call, each.error) for each in world.calls() if each.name == world.calls()[0].name]
     assert [of_first[0], of_first[-1]] == [("prepare", ""), ("unprepare", "")]
     assert set(of_first[1:-1]) == {("unprepare", "busy")}
-    world.plane.request("DELETE", f"/apis/apps/v1/namespaces/{world.namespace}/replicasets/r")
 
 
 @pytest.mark.kubernetes(gates=("DRADeviceTaintRules",))

@@ -36,9 +36,10 @@ def test_devices_that_skip_the_driver_do_not_wait_for_it(world: NodesWorld) -> N
     world.claim_of("c", {})
     world.pod("p", claim="c")
 
-    world.runs("p")
-
-    node.start_driver()
+    try:
+        world.runs("p")
+    finally:
+        node.start_driver()
 
 
 @pytest.mark.kubernetes(since="1.37", gates=("DRANodeAllocatableResources",))

@@ -132,7 +132,8 @@ class NodesWorld(World):
         for node in self.real:
             for name in STEERING:
                 node.steer(name, None)
-        for kind in ("apis/apps/v1", "statefulsets"), ("apis/batch/v1", "jobs"), ("api/v1", "pods"):
+        apps, jobs = [("apis/apps/v1", each) for each in ("replicasets", "statefulsets")], ("apis/batch/v1", "jobs")
+        for kind in (*apps, jobs, ("api/v1", "pods")):
             path = f"/{kind[0]}/namespaces/{self.namespace}/{kind[1]}"
             self.plane.request("DELETE", f"{path}?propagationPolicy=Background")
         wait_until(lambda: not self.pods(), seconds=RUN_SECONDS)

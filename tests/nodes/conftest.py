@@ -69,12 +69,12 @@ def world(plane: ControlPlane, nodes: Nodes, dovetail: Dovetail) -> Iterator[Nod
 
 
 @pytest.fixture
-def ask(plane: ControlPlane, capsys: pytest.CaptureFixture[str]) -> Ask:
+def ask(world: NodesWorld, capsys: pytest.CaptureFixture[str]) -> Ask:
     """What a command prints about the cluster as it is now, in one line."""
 
     def run(*words: str) -> str:
         capsys.readouterr()
-        m.run(*words, "--kubeconfig", plane.kubeconfig)
+        m.run(*words, "--kubeconfig", world.plane.kubeconfig)
         return " ".join(capsys.readouterr().out.split())
 
     return run

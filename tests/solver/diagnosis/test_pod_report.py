@@ -315,6 +315,13 @@ def test_a_cordon_in_the_way_is_named_with_its_node() -> None:
     assert messages(found) == ["uncordon node n2"]
 
 
+def test_a_node_that_is_away_has_to_come_back_and_is_not_to_be_tolerated() -> None:
+    away = tuple(b.taint("node.kubernetes.io/unreachable", effect=each) for each in ("NoSchedule", "NoExecute"))
+    found = diagnose(b.node("n1"), b.node("n2", taints=away), b.gpu_slice("n2"), GPU, b.claim("c", b.request("r")))
+
+    assert [(each.message, each.node) for each in found.changes] == [("get node n2 ready again", "n2")]
+
+
 def test_only_the_largest_count_that_fits_is_reported() -> None:
     found = diagnose(
         b.node("n1"),

@@ -31,8 +31,12 @@ CRITICAL_QUOTA = Path(__file__).parent / "critical-quota.yaml"
 AUDIT_LOG_MIB = 100_000
 """More than a run writes: the file is never rotated."""
 
+NODE_LIFECYCLE = "node-lifecycle-controller"
+NODE_GRACE_SECONDS = 10
+"""With `node_lifecycle`, a node whose kubelet is silent for so long is taken for dead; 50 by default of Kubernetes."""
+
 # Nothing here has a kubelet or a cloud: these would taint nodes for silence, or wait for addresses that never come.
-CONTROLLERS_OFF = ("node-ipam-controller", "node-lifecycle-controller")
+CONTROLLERS_OFF = ("node-ipam-controller", NODE_LIFECYCLE)
 CLOUD_CONTROLLERS_OFF = ("node-route-controller", "cloud-node-lifecycle-controller", "service-lb-controller")
 LAST_WITH_CLOUD_CONTROLLERS = 36
 
@@ -55,6 +59,7 @@ class ControlPlane(Stoppable):
         self.audit_log: Path | None = None
         """One audit event (audit.k8s.io/v1) in JSON a line; only with `audit_log`."""
         self.critical_quota = False
+        self.node_lifecycle = False
         self.feature_gates = feature_gates
         self.components: dict[str, Component] = {}
         self._binary = binary
@@ -75,6 +80,7 @@ class ControlPlane(Stoppable):
         kubelet: bool = False,
         audit_log: bool = False,
         critical_quota: bool = False,
+        node_lifecycle: bool = False,
         node_accounts: Sequence[str] = (),
         folder: Path | None = None,
     ) -> Self:
@@ -83,10 +89,11 @@ class ControlPlane(Stoppable):
 
         `kubernetes` is a minor version (`versions.chosen`). `kube_scheduler` and `kubelet` start these too; with
         `audit_log` the API server writes down what `audit-policy.yaml` says, and with `critical_quota` pods of the
-        system's priority classes need a ResourceQuota, as on GKE. With `node_accounts`, names of nodes, their kubelets
-        may come with accounts of their own (`access_for_node`). State, logs and credentials go to `folder`, which then
-        stays, else to a temporary folder that goes. Raises BuildError, UnknownVersionError or ComponentError, with
-        nothing left running.
+        system's priority classes need a ResourceQuota, as on GKE. With `node_lifecycle`, for real kubelets, nodes are
+        tainted until they are ready and when their kubelets fall silent. With `node_accounts`, names of nodes, their
+        kubelets may come with accounts of their own (`access_for_node`). State, logs and credentials go to `folder`,
+        which then stays, else to a temporary folder that goes. Raises BuildError, UnknownVersionError or
+        ComponentError, with nothing left running.
         """
         kubernetes = versions.chosen(kubernetes)
         binary = build.controlplane_binary(kubernetes)
@@ -96,6 +103,7 @@ class ControlPlane(Stoppable):
         plane = cls(kubernetes, binary, folder.resolve(), feature_gates)
         plane.audit_log = plane.folder / "audit.log" if audit_log else None
         plane.critical_quota = critical_quota
+        plane.node_lifecycle = node_lifecycle
         plane._tokens |= {f"{NODE_USER}{name}": secrets.token_hex(16) for name in node_accounts}
         if not keep:
             plane._ends.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -273,8 +281,9 @@ class ControlPlane(Stoppable):
             f"--service-account-signing-key-file={self.folder / 'service-account.key'}",
             "--service-cluster-ip-range=10.0.0.0/24",
             "--endpoint-reconciler-type=none",  # nothing inside the cluster calls the API server
-            # No kubelet mounts tokens into pods, and none takes away the taint that the second one puts on new nodes.
-            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            # No kubelet mounts tokens into pods, and only the node lifecycle controller takes away the taint that the
+            # second one puts on new nodes.
+            "--disable-admission-plugins=ServiceAccount" + ("" if self.node_lifecycle else ",TaintNodesByCondition"),
             *api_flags(self.feature_gates),
             *gate_flags(self.feature_gates, self.kubernetes),
             *self._audit_flags(),
@@ -289,13 +298,17 @@ class ControlPlane(Stoppable):
 
     def _start_controller_manager(self) -> None:
         has_cloud = versions.minor(self.kubernetes) <= LAST_WITH_CLOUD_CONTROLLERS
-        off = (*CONTROLLERS_OFF, *(CLOUD_CONTROLLERS_OFF if has_cloud else ()))
+        off = [*CONTROLLERS_OFF, *(CLOUD_CONTROLLERS_OFF if has_cloud else ())]
+        if self.node_lifecycle:
+            off.remove(NODE_LIFECYCLE)
         self._start(
             "kube-controller-manager",
             f"--kubeconfig={self.kubeconfig}",
             "--secure-port=0",
             "--leader-elect=false",
             "--controllers=*," + ",".join(f"-{name}" for name in off),
+            "--node-monitor-period=1s",
+            f"--node-monitor-grace-period={NODE_GRACE_SECONDS}s",
             # With the default of 20 a second, claims made from templates are the slowest thing in the cluster.
             f"--kube-api-qps={WITHOUT_CLIENT_LIMITS}",
             f"--kube-api-burst={WITHOUT_CLIENT_LIMITS}",

@@ -26,6 +26,7 @@ local volumes, the number of CPUs that the kubelet reports. `make nodes` makes a
 | `go/driver` | the DRA driver, as the example of one: devices from a file, calls into a log |
 | `go/container` | the program of the only image, of pods and of their sandboxes |
 | `go/node` | makes a node, and runs programs inside |
+| `go/podresources` | asks a kubelet for the devices of its containers |
 | `kubelet` | the kubelet, a `.mod` file for each version of Kubernetes |
 | `containerd` | containerd, its shim and ctr |
 

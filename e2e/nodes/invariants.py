@@ -159,8 +159,14 @@ def _allocated(pod: Json, container: Json, facts: _Facts) -> Iterator[str]:
         claim = facts.claims.get((pod["metadata"]["namespace"], str(name)), {})
         for result in _results(claim):
             is_asked_for = request is None or result["request"].split("/")[0] == request
-            if is_asked_for and result["driver"] in facts.drivers:
+            if is_asked_for and result["driver"] in facts.drivers & _asked_drivers(claim):
                 yield _device(result)
+
+
+def _asked_drivers(claim: Json) -> set[str]:
+    """Return the drivers that a kubelet asks to prepare a claim: those with a device that does not skip it."""
+    skipping = {"*", "NodePrepareResources"}
+    return {each["driver"] for each in _results(claim) if skipping.isdisjoint(each.get("skipNodeOperations", ()))}
 
 
 def _results(claim: Json) -> Sequence[Json]:

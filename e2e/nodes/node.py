@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import json
 import secrets
 import shutil
 import signal
@@ -27,6 +28,7 @@ OWN: Final = Path("/mnt")
 """Where a node that has disks sees them in place of the machine's folder."""
 GRACE_SECONDS: Final = 10.0
 POLL_SECONDS: Final = 0.05
+POD_RESOURCES: Final = "/var/lib/kubelet/pod-resources/kubelet.sock"
 _REGISTERED: Final = b"NotifyRegistrationStatus"
 """What the driver logs when the kubelet knows it."""
 SLICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
@@ -179,6 +181,11 @@ class Node:
         """Return the containers that have started and whose pods are there, by what they printed."""
         return records.containers(self.folder / "log" / "pods")
 
+    def pod_resources(self) -> list[Json]:
+        """Return what the kubelet says that its containers have, by pod (PodResources API). Raises ComponentError."""
+        answer: Json = json.loads(self._run(self._programs.pod_resources, POD_RESOURCES))
+        return list(answer.get("podResources", ()))
+
     def kill_driver(self, driver: str = "") -> None:
         """Kill every instance of the driver."""
         for each in self._drivers.pop(driver or self.drivers[0], ()):
@@ -328,8 +335,8 @@ class Node:
         command: list[str | Path] = [self._programs.node, "enter", pid, binary, *arguments]
         return Inside(f"{name} of {self.name}", command, self._log(name), cwd=self.folder)
 
-    def _run(self, binary: Path, *arguments: str) -> None:
-        """Run a program inside until it ends. Raises ComponentError."""
+    def _run(self, binary: Path, *arguments: str) -> str:
+        """Run a program inside until it ends and return what it prints. Raises ComponentError."""
         pid = (self.folder / "pid").read_text()
         command = [str(self._programs.node), "enter", pid, str(binary), *arguments]
         # Its standard input stays open: `node enter` ends with it.
@@ -338,6 +345,7 @@ class Node:
             output = run.stdout.read().decode(errors="replace")
         if run.returncode:
             raise ComponentError(f"{binary.name} {' '.join(arguments)} on {self.name} failed:\n{output}")
+        return output
 
     def _log(self, name: str) -> Path:
         return self.folder / f"{name}.log"

@@ -31,6 +31,8 @@ class Programs:
     driver: Path
     container: Path
     """The one program of the one image, statically linked."""
+    pod_resources: Path
+    """Asks a kubelet for the devices of its containers."""
 
     @classmethod
     def built(cls, kubernetes: str | None = None) -> Self:
@@ -48,6 +50,7 @@ class Programs:
             node=build.tool("node", _HERE / "go", "./node"),
             driver=build.tool("driver", _HERE / "go", "./driver"),
             container=build.tool("container", _HERE / "go", "./container"),
+            pod_resources=build.tool("podresources", _HERE / "go", "./podresources"),
         )
 
 

@@ -25,7 +25,7 @@ class PreparedDevice:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A claim of a call of the kubelet to the driver: `call` is prepare or unprepare, which names no devices."""
+    """A claim of a call of the kubelet to the driver: `call` is prepare, or unprepare, which names no devices."""
 
     time: datetime
     call: str
@@ -49,6 +49,8 @@ class Container:
     """0 for the first container of this name in the pod, 1 for the next."""
     environment: dict[str, str]
     devices: tuple[str, ...]
+    metadata: tuple[dict[str, Any], ...] = ()
+    """What drivers tell it of each request of its claims (metadata.resource.k8s.io); only with `-metadata`."""
 
 
 def calls(path: Path) -> list[Call]:
@@ -103,4 +105,5 @@ def _printed(path: Path) -> Iterator[Container]:
             restart=int(path.stem),
             environment=said["environment"],
             devices=tuple(said["devices"]),
+            metadata=tuple(said.get("metadata", ())),
         )

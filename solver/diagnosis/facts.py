@@ -15,6 +15,7 @@ from solver.domain import (
     ClaimId,
     Constraint,
     ConstraintKind,
+    DeviceId,
     Request,
     SubRequest,
     Taint,
@@ -84,14 +85,16 @@ def facts(case: ProbeCase, problem: Problem, node: int) -> tuple[Fact, ...]:
 
 
 def holders(case: ProbeCase) -> tuple[ClaimId, ...]:
-    """Return the claims of other pods with allocated devices."""
-    own = set(case.pod.claim_ids)
+    """Return the claims of other pods with devices that the pod could have, or whose counters it could use."""
+    own, slices = set(case.pod.claim_ids), case.snapshot.slices
+    usable = {DeviceId(each.driver, each.pool, device.name) for each in slices for device in each.devices}
+    usable.update(device for device, _ in case.snapshot.draws)
     return tuple(
         claim.id
         for claim in case.snapshot.claims
         if claim.id not in own
         and claim.allocation is not None
-        and any(not each.admin_access for each in claim.allocation.results)
+        and any(not each.admin_access and each.device in usable for each in claim.allocation.results)
     )
 
 

@@ -19,7 +19,7 @@ from solver.domain import AllocationMode, Claim, Node, Pod, Taint, Toleration, T
 from solver.explain import ended_pods
 from solver.preemption import endings
 from solver.problem.problem import Problem
-from solver.rules.taints.values import UNSCHEDULABLE_TAINT, first_untolerated_taint
+from solver.rules.taints.values import NOT_READY_TAINTS, UNSCHEDULABLE_TAINT, first_untolerated_taint
 
 _MOST_TAINTS: Final = 8
 """The most node taints that are tried."""
@@ -35,6 +35,7 @@ def rule_changes(case: ProbeCase, problem: Problem, probe: FeasibilityProbe) -> 
     All rules about node labels are dropped together only if no single one helps.
     """
     yield from _uncordoned(case, problem, probe)
+    yield from _returned(case, problem, probe)
     has_label = False
     for effort, message, change in _of_nodes(case.pod, problem):
         found = _solved(case, change, probe, effort, message)
@@ -74,6 +75,23 @@ def _uncordoned(case: ProbeCase, problem: Problem, probe: FeasibilityProbe) -> I
         yield Counterfactual(3, message, made, frees=True), node
 
 
+def _returned(case: ProbeCase, problem: Problem, probe: FeasibilityProbe) -> Iterator[tuple[Counterfactual, str]]:
+    """Bring back the nodes that are not ready and that the pods would use if all of them were."""
+    away = [each.name for each in problem.inventory.nodes if any(one.key in NOT_READY_TAINTS for one in each.taints)]
+    if not away:
+        return
+    used = [name for name in probe.nodes_used(case.with_nodes(dict.fromkeys(away, _ready))) if name in away]
+    made = case.with_nodes(dict.fromkeys(used, _ready))
+    node = probe.place(made) if used else ""
+    if node:
+        message = f"get {wording.nouns(len(used), 'node')} {', '.join(used)} ready again"
+        yield Counterfactual(3, message, made, frees=True), node
+
+
+def _ready(node: Node) -> Node:
+    return msgspec.structs.replace(node, taints=tuple(each for each in node.taints if each.key not in NOT_READY_TAINTS))
+
+
 def _open(node: Node) -> Node:
     taints = tuple(each for each in node.taints if each.key != UNSCHEDULABLE_TAINT.key)
     return msgspec.structs.replace(node, is_unschedulable=False, taints=taints)
@@ -82,7 +100,9 @@ def _open(node: Node) -> Node:
 def _of_nodes(pod: Pod, problem: Problem) -> Iterator[Try]:
     """Return single changes of a pod's tolerations and node selectors."""
     against = (first_untolerated_taint(each.taints, pod.tolerations) for each in problem.inventory.nodes)
-    for taint in list(dict.fromkeys(each for each in against if each is not None))[:_MOST_TAINTS]:
+    # A pod that tolerated a dead node would wait there for ever.
+    helping = dict.fromkeys(each for each in against if each is not None and each.key not in NOT_READY_TAINTS)
+    for taint in list(helping)[:_MOST_TAINTS]:
         yield 2, f"tolerate taint {taint} of the node", partial(_tolerating, taint=taint)
     for key, value in pod.node_selector:
         meant = wording.nearest(value, (labels[key] for labels in problem.inventory.labels if key in labels))

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from solver.domain import Claim, ConsumerReference, Device, DeviceId, Node, PodId, Policy, Snapshot
 from solver.domain.fleet import DeviceHolder, DeviceProblem, SinceSource, UnusableCause
+from solver.rules.taints.values import NOT_READY_TAINTS
 
 _PRODUCTS: Final = ("productName", "model", "type")
 """Attributes with or without a domain; the first that a device has counts."""
@@ -23,7 +24,6 @@ _PROFILES: Final = ("profile", "partitionProfile")
 _PARENT: Final = "parentUUID"
 """The whole device that a partition was cut from, as NVIDIA's driver publishes it."""
 _name: Final = itemgetter(0)
-_NOT_READY: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 Holders = Mapping[DeviceId, tuple[DeviceHolder, ...]]
 
@@ -123,7 +123,7 @@ class NodeFacts:
 
 
 def _node_problems(node: Node) -> Iterator[DeviceProblem]:
-    if any(taint.key in _NOT_READY for taint in node.taints):
+    if any(taint.key in NOT_READY_TAINTS for taint in node.taints):
         yield DeviceProblem(UnusableCause.NODE_NOT_READY, f"node {node.name} is not ready")
     if node.is_unschedulable:
         yield DeviceProblem(UnusableCause.NODE_CORDONED, f"node {node.name} is cordoned")

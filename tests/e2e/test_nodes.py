@@ -109,6 +109,15 @@ def test_a_container_with_the_devices_of_its_request_is_right(monkeypatch: pytes
     assert invariants.audit(*cluster(phase="waiting")) == []
 
 
+@pytest.mark.parametrize("skipped", ["*", "NodePrepareResources"])
+def test_a_container_has_no_devices_whose_preparation_is_skipped(monkeypatch: pytest.MonkeyPatch, skipped: str) -> None:
+    monkeypatch.setattr(invariants, "SETTLE_SECONDS", 0)
+    gpu = f"{settings.DRIVER}/node-0/gpu-0"
+    (problem,) = invariants.audit(*cluster(gpu, skipNodeOperations=[skipped]))
+    assert problem.endswith("and its claims have []")
+    assert invariants.audit(*cluster(gpu, skipNodeOperations=["NodeUnprepareResources"])) == []
+
+
 def test_a_container_with_other_devices_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(invariants, "SETTLE_SECONDS", 0)
     gpu = f"{settings.DRIVER}/node-0/gpu-"

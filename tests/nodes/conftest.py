@@ -1,7 +1,6 @@
 """One control plane with two real nodes and Dovetail for the whole run, and a world of its own for each test."""
 
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -9,15 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.audit import audit as objects_audit
-from e2e.audit import read
 from e2e.controlplane import build, gates
 from e2e.controlplane.plane import ControlPlane
 from e2e.dovetail import Dovetail, install
 from e2e.nodes.cluster import Nodes, unusable
-from e2e.nodes.invariants import audit, lasting
 from e2e.nodes.programs import Programs
-from tests.support.nodes_world import SCHEDULER, NodesWorld
+from tests.support import manifests as m
+from tests.support.nodes_world import SCHEDULER, Ask, NodesWorld, audited
 
 
 @pytest.fixture(scope="session")
@@ -67,19 +64,20 @@ def nodes(plane: ControlPlane, dovetail: Dovetail) -> Iterator[Nodes]:
 @pytest.fixture
 def world(plane: ControlPlane, nodes: Nodes, dovetail: Dovetail) -> Iterator[NodesWorld]:
     """What only this test knows; at its end devices, claims and containers must agree on all nodes."""
-    namespace = f"test-{secrets.token_hex(4)}"
-    plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
-    made = NodesWorld(plane, nodes, namespace)
-    made.device_class()
-    yield made
-    try:
-        nodes.check()
-        dovetail.check()
-        assert audit(plane, nodes) == []
-        assert lasting(lambda: map(str, objects_audit(read(plane.request)))) == []
-    finally:
-        made.clear()
-        plane.request("DELETE", f"/api/v1/namespaces/{namespace}")
+    with audited(plane, nodes, dovetail) as made:
+        yield made
+
+
+@pytest.fixture
+def ask(world: NodesWorld, capsys: pytest.CaptureFixture[str]) -> Ask:
+    """What a command prints about the cluster as it is now, in one line."""
+
+    def run(*words: str) -> str:
+        capsys.readouterr()
+        m.run(*words, "--kubeconfig", world.plane.kubeconfig)
+        return " ".join(capsys.readouterr().out.split())
+
+    return run
 
 
 @pytest.fixture

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from tests.support import manifests as m
 from tests.support.controlplane import wait_until
-from tests.support.nodes_world import NodesWorld
+from tests.support.nodes_world import Ask, NodesWorld
 from tests.support.shell_world import Json
 
 pytestmark = pytest.mark.nodes
@@ -18,27 +17,20 @@ def reasons(world: NodesWorld, pod: str) -> set[str]:
     return {each["reason"] for each in world.events(pod)}
 
 
-def asked(world: NodesWorld, capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """What a command prints about the cluster as it is now."""
-    capsys.readouterr()
-    m.run(*words, "--kubeconfig", world.plane.kubeconfig)
-    return " ".join(capsys.readouterr().out.split())
-
-
-def test_a_pod_runs_once_its_preparation_has_succeeded(world: NodesWorld, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pod_runs_once_its_preparation_has_succeeded(world: NodesWorld, ask: Ask) -> None:
     world.publish(GPUS)
     world.real["node-0"].steer("prepare.fail-once", "no power")
     world.claim_of("c", {})
     world.pod("p", claim="c")
     wait_until(lambda: "FailedPrepareDynamicResources" in reasons(world, "p"))
     held = world.held("c")
-    explained = asked(world, capsys, "explain", "p", "-n", world.namespace)
+    explained = ask("explain", "p", "-n", world.namespace)
     assert "the kubelet does not start it: Failed to prepare dynamic resources" in explained
     assert "no power (FailedPrepareDynamicResources" in explained
 
     container = world.runs("p")
 
-    assert "kubelet" not in asked(world, capsys, "explain", "p", "-n", world.namespace)
+    assert "kubelet" not in ask("explain", "p", "-n", world.namespace)
     assert list(container.devices) == held == world.held("c")
     assert [(each.call, each.error) for each in world.calls()] == [("prepare", "no power"), ("prepare", "")]
 
@@ -61,9 +53,7 @@ def test_a_pod_waits_on_its_node_for_a_driver_that_died(world: NodesWorld) -> No
     assert world.running("before") == [running]
 
 
-def test_a_claim_keeps_its_device_while_a_kubelet_restarts(
-    world: NodesWorld, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_claim_keeps_its_device_while_a_kubelet_restarts(world: NodesWorld, ask: Ask) -> None:
     world.publish(GPUS)
     node = world.real["node-0"]
     world.claim_of("before", {})
@@ -73,7 +63,7 @@ def test_a_claim_keeps_its_device_while_a_kubelet_restarts(
     node.restart_kubelet()
 
     wait_until(lambda: node.published() == [])  # a kubelet removes the slices of drivers that it does not know yet
-    (listed,) = json.loads(asked(world, capsys, "devices", "-o", "json"))["items"]
+    (listed,) = json.loads(ask("devices", "-o", "json"))["items"]
     assert (listed["node"], listed["state"], listed["problems"][0]["cause"]) == ("node-0", "held", "unpublished")
     world.claim_of("after", {})
     world.pod("after", claim="after")

@@ -35,6 +35,7 @@ from tests.support import solver_problems as p
 ROOT = "resource.kubernetes.io/pcieRoot"
 RACK = "example.com/rack"
 TAINT = "example.com/broken"
+AWAY = "node.kubernetes.io/unreachable"
 SLOW = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=50)
 MAY_LOSE = "; other waiting pods may start first"
 
@@ -51,9 +52,9 @@ def worlds(draw: st.DrawFn) -> World:
     running: list[Pod] = []
     for number in range(draw(st.integers(2, 4))):
         name, gpus = f"n{number}", draw(st.integers(0, 4))
-        taints = (b.taint("example.com/team", "a"),) if draw(st.integers(0, 5)) == 0 else ()
+        tainted = draw(st.sampled_from((*[()] * 8, (b.taint("example.com/team", "a"),), (b.taint(AWAY),))))
         node = b.node(
-            name, cpu=draw(st.integers(1, 6)), labels={RACK: draw(st.sampled_from(("r1", "r2")))}, taints=taints
+            name, cpu=draw(st.integers(1, 6)), labels={RACK: draw(st.sampled_from(("r1", "r2")))}, taints=tainted
         )
         objects.append(replace(node, is_unschedulable=draw(st.integers(0, 5)) == 0))
         broken = draw(st.integers(-3, 3))
@@ -176,6 +177,10 @@ def uncordoned(node: Node) -> Node:
     return replace(node, is_unschedulable=False)
 
 
+def returned(node: Node) -> Node:
+    return replace(node, taints=tuple(each for each in node.taints if each.key != AWAY))
+
+
 def selecting(pod: Pod, old: str, new: str) -> Pod:
     pairs = {key: value for key, value in pod.node_selector if f"{key}={value}" != old}
     key, _, value = new.partition("=")
@@ -206,6 +211,7 @@ MAKERS: dict[str, Callable[..., World]] = {
     ),
     r"tolerate taint (\S+) of the node": _tolerate_nodes,
     r"uncordon nodes? (.*)": lambda world, _, names: changed_nodes(world, names.split(", "), uncordoned),
+    r"get nodes? (.*) ready again": lambda world, _, names: changed_nodes(world, names.split(", "), returned),
     r"(\S+) instead of (\S+) in its nodeSelector": lambda world, pod, new, old: changed_pods(
         world, pod, lambda each: selecting(each, old, new)
     ),

@@ -1,11 +1,17 @@
 """The world of one test on real nodes: its devices, pods whose containers print what they were given, and its end."""
 
-from collections.abc import Callable, Sequence
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
+from e2e.audit import audit as objects_audit
+from e2e.audit import read
 from e2e.controlplane.plane import ControlPlane
+from e2e.dovetail import Dovetail
 from e2e.nodes import image, settings
 from e2e.nodes.cluster import Nodes
+from e2e.nodes.invariants import audit, lasting
 from e2e.nodes.records import Call, Container
 from tests.support.controlplane import wait_until
 from tests.support.shell_world import RESOURCE, Json, World
@@ -19,6 +25,8 @@ STEERING: Final = (
     *("prepare.fail", "prepare.fail-once", "unprepare.fail", "unprepare.fail-once"),
     *("status.yaml", "binding.fail", "health.yaml"),
 )
+Ask = Callable[..., str]
+"""Runs a command about the cluster: `ask("devices", "-o", "json")` returns what it prints."""
 
 
 class NodesWorld(World):
@@ -124,7 +132,8 @@ class NodesWorld(World):
         for node in self.real:
             for name in STEERING:
                 node.steer(name, None)
-        for kind in ("apis/apps/v1", "statefulsets"), ("apis/batch/v1", "jobs"), ("api/v1", "pods"):
+        apps, jobs = [("apis/apps/v1", each) for each in ("replicasets", "statefulsets")], ("apis/batch/v1", "jobs")
+        for kind in (*apps, jobs, ("api/v1", "pods")):
             path = f"/{kind[0]}/namespaces/{self.namespace}/{kind[1]}"
             self.plane.request("DELETE", f"{path}?propagationPolicy=Background")
         wait_until(lambda: not self.pods(), seconds=RUN_SECONDS)
@@ -140,3 +149,21 @@ class NodesWorld(World):
         }
         defaults = {"nodeSelector": {}, "terminationGracePeriodSeconds": GRACE_SECONDS, "containers": [container]}
         return {**defaults, **spec}
+
+
+@contextmanager
+def audited(plane: ControlPlane, nodes: Nodes, dovetail: Dovetail) -> Iterator[NodesWorld]:
+    """Make a world in a namespace of its own; in the end devices, claims and containers must agree on all nodes."""
+    namespace = f"test-{secrets.token_hex(4)}"
+    plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+    made = NodesWorld(plane, nodes, namespace)
+    made.device_class()
+    yield made
+    try:
+        nodes.check()
+        dovetail.check()
+        assert audit(plane, nodes) == []
+        assert lasting(lambda: map(str, objects_audit(read(plane.request)))) == []
+    finally:
+        made.clear()
+        plane.request("DELETE", f"/api/v1/namespaces/{namespace}")

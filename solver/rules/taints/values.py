@@ -23,6 +23,8 @@ _CANONICAL: Final = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 _SHOWN_TAINTS: Final = 4
 UNSCHEDULABLE: Final = node_reason(ReasonCode.NODE_UNSCHEDULABLE, "node(s) were unschedulable")
 _BLOCKING: Final = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE})
+NOT_READY_TAINTS: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+"""The keys of the taints of nodes whose kubelet is silent, or says that it is not ready."""
 UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect=TaintEffect.NO_SCHEDULE)
 """The taint of spec.unschedulable, for tolerations."""
 

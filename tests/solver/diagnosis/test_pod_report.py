@@ -183,6 +183,14 @@ def test_one_more_free_device_under_one_root() -> None:
     )
 
 
+def test_a_claim_whose_device_nobody_publishes_any_more_is_not_in_the_way() -> None:
+    held = used("n1", 0, 5)  # gpu-5 was unplugged: who ends there gives nothing back
+    found = diagnose(b.node("n1"), b.gpu_slice("n1", count=1), *held, GPU, b.claim("c", b.request("r")))
+
+    assert messages(found) == ["1 more free device, now held by default/h-n1-0"]
+    assert only(found).conflict == ("request r: 1 device", "devices in use by default/h-n1-0")
+
+
 def test_several_devices_that_have_to_be_freed_are_as_few_as_will_do() -> None:
     found = diagnose(
         b.node("n1"),
@@ -305,6 +313,13 @@ def test_a_cordon_in_the_way_is_named_with_its_node() -> None:
     found = diagnose(*nodes, b.gpu_slice("n2"), GPU, b.claim("c", b.request("r")))
 
     assert messages(found) == ["uncordon node n2"]
+
+
+def test_a_node_that_is_away_has_to_come_back_and_is_not_to_be_tolerated() -> None:
+    away = tuple(b.taint("node.kubernetes.io/unreachable", effect=each) for each in ("NoSchedule", "NoExecute"))
+    found = diagnose(b.node("n1"), b.node("n2", taints=away), b.gpu_slice("n2"), GPU, b.claim("c", b.request("r")))
+
+    assert [(each.message, each.node) for each in found.changes] == [("get node n2 ready again", "n2")]
 
 
 def test_only_the_largest_count_that_fits_is_reported() -> None:

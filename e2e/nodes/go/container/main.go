@@ -1,14 +1,18 @@
 // The one program of the one image: it is the pause of every sandbox and the container of every test pod.
 //
 // It prints one JSON line with its environment and the devices that drivers gave it, and waits for SIGTERM, upon which
-// it exits with 0. With -after it exits by itself after so many seconds, with the status of -exit.
+// it exits with 0. With -after it exits by itself after so many seconds, with the status of -exit. With -metadata the
+// line has the files in which drivers describe the devices: a line of more than 16 KiB would reach the log in pieces.
 package main
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
+	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -18,21 +22,34 @@ import (
 // devicePrefix begins the names of the variables by which the driver names a prepared device.
 const devicePrefix = "DEVICE_"
 
+// metadataFolder has a file for each request of a claim; see k8s.io/dynamic-resource-allocation/api/metadata.
+const metadataFolder = "/var/run/kubernetes.io/dra-device-attributes"
+
 // line is what the program prints.
 type line struct {
 	Environment map[string]string `json:"environment"`
 	Devices     []string          `json:"devices"`
+	Metadata    []json.RawMessage `json:"metadata,omitempty"`
 }
 
 func main() {
 	after := flag.Float64("after", -1, "exit after so many `seconds`")
 	status := flag.Int("exit", 0, "with which `status`")
+	reads := flag.Bool("metadata", false, "print device metadata")
 	flag.Parse()
 
+	printed := describe(os.Environ())
+	if *reads {
+		var err error
+		if printed.Metadata, err = metadata(); err != nil {
+			os.Stderr.WriteString(err.Error() + "\n")
+			os.Exit(1)
+		}
+	}
 	// Before the line is printed: who has read it may send the signal at once.
 	ends := make(chan os.Signal, 1)
 	signal.Notify(ends, syscall.SIGTERM, syscall.SIGINT)
-	if err := json.NewEncoder(os.Stdout).Encode(describe(os.Environ())); err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(printed); err != nil {
 		os.Exit(1)
 	}
 	var over <-chan time.Time // nil: never
@@ -57,4 +74,23 @@ func describe(environment []string) line {
 	}
 	slices.Sort(found.Devices)
 	return found
+}
+
+// metadata reads the first object of each file: the newest version of the format.
+func metadata() ([]json.RawMessage, error) {
+	var found []json.RawMessage
+	err := filepath.WalkDir(metadataFolder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		var newest json.RawMessage
+		err = json.NewDecoder(file).Decode(&newest)
+		found = append(found, newest)
+		return errors.Join(err, file.Close())
+	})
+	return found, err
 }

@@ -26,10 +26,12 @@ import (
 	"syscall"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	metadata "k8s.io/dynamic-resource-allocation/api/metadata/v1beta1"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
@@ -86,6 +88,9 @@ func (d *driver) run(kubeconfig string, pod types.UID) error {
 		kubeletplugin.NodeName(d.node),
 		kubeletplugin.DriverName(d.name),
 		kubeletplugin.RollingUpdate(pod),
+		// The library mounts a file into each container that tells of its devices what prepare says in Metadata.
+		kubeletplugin.EnableDeviceMetadata(true, []schema.GroupVersion{metadata.SchemeGroupVersion}),
+		kubeletplugin.CDIDirectory(d.cdi),
 		kubeletplugin.GRPCVerbosity(0), // every call of the kubelet is in the log
 	)
 	if err != nil {

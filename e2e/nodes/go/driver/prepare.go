@@ -89,6 +89,10 @@ func (d *driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim) 
 	if err := d.fault("prepare"); err != nil {
 		return nil, err
 	}
+	attributes, err := d.attributes()
+	if err != nil {
+		return nil, err
+	}
 	spec := cdi.Spec{Version: "0.6.0", Kind: d.name + "/device"}
 	var devices []kubeletplugin.Device
 	for index, each := range d.allocated(claim) {
@@ -106,6 +110,7 @@ func (d *driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim) 
 			DeviceName:   each.Device,
 			ShareID:      each.ShareID,
 			CDIDeviceIDs: []string{spec.Kind + "=" + name},
+			Metadata:     &kubeletplugin.DeviceMetadata{Attributes: attributes[each.Device]},
 		})
 	}
 	text, err := json.Marshal(spec)
@@ -130,6 +135,21 @@ func (d *driver) allocated(claim *resourceapi.ResourceClaim) []resourceapi.Devic
 		}
 	}
 	return found
+}
+
+// attributes gives what is published of each device. One that was unplugged since has none.
+func (d *driver) attributes() (map[string]map[string]resourceapi.DeviceAttribute, error) {
+	specs, err := d.resources()
+	found := map[string]map[string]resourceapi.DeviceAttribute{}
+	for _, spec := range specs {
+		for _, device := range spec.Devices {
+			found[device.Name] = map[string]resourceapi.DeviceAttribute{}
+			for name, value := range device.Attributes {
+				found[device.Name][string(name)] = value
+			}
+		}
+	}
+	return found, err
 }
 
 func (d *driver) cdiFile(claim types.UID) string {

@@ -45,7 +45,11 @@ from solver.rules.node_fit import values as node_fit
 from solver.rules.node_fit.nodes import NodeMatcher
 from solver.rules.verdicts import NodeVerdicts
 
-_MOST_LAYOUTS: Final = 8
+_MOST_LAYOUTS: Final = 64
+"""Layouts that are kept at most. Pods with other demands than these cost a look at every node."""
+_FEWEST_LAYOUTS: Final = 8
+_MOST_PLACES: Final = 400_000
+"""Devices that are kept in all layouts together, if there are more than the fewest: some 250 bytes each."""
 _ANSWERS_BYTES: Final = 64 * MIB
 _NODES_BYTES: Final = 32 * MIB
 """Of caches about nodes: which pods may use them, and amounts per node."""
@@ -293,8 +297,9 @@ class SolverCache:
         found = self._layouts.pop(key, None) or self._built(key, inventory, answers)
         found.ways = self._ways
         self._layouts[key] = found
-        if len(self._layouts) > _MOST_LAYOUTS:
-            del self._layouts[next(iter(self._layouts))]
+        places = sum(len(each.place_of) for each in self._layouts.values())
+        while len(self._layouts) > (_MOST_LAYOUTS if places <= _MOST_PLACES else _FEWEST_LAYOUTS):
+            places -= len(self._layouts.pop(next(iter(self._layouts))).place_of)
         return found, answers
 
     def _built(self, key: _LayoutKey, inventory: Inventory, answers: tuple[Answers, ...]) -> DeviceLayout:

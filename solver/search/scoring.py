@@ -262,4 +262,4 @@ def _trivial_upper_bound(problem: Problem, solution: Solution) -> int:
     """Return a simple upper bound: the scores if each pod had its best place; 0 if a pod waits."""
     placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)
     all_placed = all(len(family) == 1 and placed[family[0].index] == family[0].size for family in problem.families)
-    return -best_case(problem.costs.scores, problem.classes) if all_placed else 0
+    return -best_case(problem.costs.scores, problem.classes, problem.available.room) if all_placed else 0

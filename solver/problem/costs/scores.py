@@ -237,22 +237,37 @@ def _fill(room: Room, nodes: Amounts, pod_class: PodClass, count: int) -> int:
     return int(taken.sum())
 
 
-def best_case(model: CostModel, classes: Sequence[PodClass]) -> int:
+def best_case(model: CostModel, classes: Sequence[PodClass], room: Room) -> int:
     """
-    Return a lower bound of the cost of all pods of some classes: each spread cost and each class by itself.
+    Return a lower bound of the cost of all pods of some classes, in the room from before the batch.
 
-    Room is ignored: the cheapest places are as many as needed.
+    The larger of two sums. The one takes each spread cost and each class by itself, and its cheapest places are as many
+    as needed. The other takes each pod by itself, as if it were the first of its class in its domain: for a pod alone
+    that is what its best place costs.
     """
-    total = 0
+    apart, by_pod = 0, 0
     for each in classes:
-        costs, allowed = model.of_class.get(each.index), each.verdicts.allowed
-        if costs is not None and allowed.any():
-            total += each.size * int(costs[allowed].min())
+        open_nodes = np.flatnonzero(each.verdicts.allowed & room.fits(each.requests))
+        if not each.size or not len(open_nodes):
+            continue
+        costs = model.of_class[each.index][open_nodes] if each.index in model.of_class else np.zeros(len(open_nodes))
+        apart += each.size * int(costs.min())
+        by_pod += each.size * int((costs + _first_in_domain(model, each.index, open_nodes)).min())
     sizes = {each.index: each.size for each in classes}
-    return total + sum(
+    apart += sum(
         _least(spread_cost, sum(sizes.get(each, 0) for each in spread_cost.classes))
         for spread_cost in model.spread_costs
     )
+    return max(apart, by_pod)
+
+
+def _first_in_domain(model: CostModel, pod_class: int, nodes: Amounts) -> Amounts:
+    """Return what the first pod of a class costs in the domains of nodes."""
+    total = np.zeros(len(nodes), dtype=np.int64)
+    for spread_cost in (model.spread_costs[position] for position in model.spread_costs_of(pod_class)):
+        domains = spread_cost.domain_of[nodes]
+        total += np.where(domains == NO_DOMAIN, 0, spread_cost.base[domains])
+    return total
 
 
 def _least(spread_cost: SpreadCost, count: int) -> int:

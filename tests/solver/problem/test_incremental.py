@@ -207,6 +207,20 @@ def test_no_more_outdated_layouts_are_kept_than_current_ones(monkeypatch: pytest
     assert len(kept) <= 2
 
 
+@pytest.mark.parametrize(("places", "kept"), [(100, 5), (9, 2)])
+def test_more_layouts_are_kept_where_they_are_small(monkeypatch: pytest.MonkeyPatch, places: int, kept: int) -> None:
+    """Pods that come one by one ask for many things: a layout that is forgotten costs a look at every node."""
+    monkeypatch.setattr(solver_cache, "_MOST_LAYOUTS", 5)
+    monkeypatch.setattr(solver_cache, "_FEWEST_LAYOUTS", 2)
+    monkeypatch.setattr(solver_cache, "_MOST_PLACES", places)
+    engine, (slices, _) = SolverCache(), _cluster("aabb")
+    snapshot = _snapshot(slices)
+    for number in range(7):
+        claim = b.claim("some", b.request("r", selectors=(f"device.driver != 'other-{number}'",)))
+        prepare(structs.replace(snapshot, claims=(claim,)), b.batch(b.pod("p", "some")), Policy(), engine)
+    assert len(engine._layouts) == kept  # noqa: SLF001 -- memory must not grow
+
+
 def test_a_cluster_none_of_whose_pools_can_be_used_is_taken_over_as_well() -> None:
     engine, batch = SolverCache(), b.batch(b.pod("p"))
     before = b.snapshot(b.node("n0"), b.resource_slice("n0", b.device("d0"), slice_count=2))

@@ -1,5 +1,6 @@
 """Scores place pods without devices as kube-scheduler's users expect it, after everything else."""
 
+import itertools
 from collections import Counter
 
 import pytest
@@ -192,14 +193,37 @@ def test_scores_are_proven_where_room_forbids_the_cheapest_places() -> None:
     problem = s.problem(machines, running, pods=pods)
     level = planned(machines, running, pods=pods).report.levels[-1]
     assert level.proven
-    assert level.value < -best_case(problem.costs.scores, problem.classes)
+    assert level.value < -best_case(problem.costs.scores, problem.classes, problem.available.room)
+
+
+def test_the_best_place_of_a_pod_alone_needs_no_relaxation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The emptiest node is in the zone with most replicas: no place is the cheapest in all that counts."""
+    machines = [b.node(f"n{i}", cpu=cpu, labels={t.ZONE: "aab"[i]}) for i, cpu in enumerate((64, 16, 8))]
+    running = [replace(t.replica(b.pod(f"r{i}"), "uid-1"), node_name=f"n{i}") for i in range(2)]
+    monkeypatch.delattr(scoring, "improve_scores")
+    assert planned(machines, running, pods=[t.replica(b.pod("p", cpu=4), "uid-1")]).report.levels[-1].proven
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_each_pod_costs_at_least_what_its_best_place_does(count: int) -> None:
+    machines = [b.node(f"n{i}", cpu=cpu, labels={t.ZONE: "aab"[i]}) for i, cpu in enumerate((64, 16, 8))]
+    running = [replace(t.replica(b.pod(f"r{i}"), "uid-1"), node_name=f"n{i}") for i in range(2)]
+    problem = s.problem(machines, running, pods=[t.replica(b.pod(f"p{i}", cpu=4), "uid-1") for i in range(count)])
+    (pod_class,) = problem.classes
+    costs = [
+        -evaluate(problem, Solution([Choice(pod_class.index, node, ()) for node in nodes]))[-1]
+        for nodes in itertools.combinations_with_replacement(range(3), count)
+    ]
+    limit = best_case(problem.costs.scores, problem.classes, problem.available.room)
+    assert limit <= min(costs)
+    assert count > 1 or limit == min(costs)
 
 
 def test_the_bound_is_never_above_the_best_placing() -> None:
     machines = [b.node("a", cpu=8), b.node("b", cpu=16), b.node("c", cpu=64)]
     pods = [b.pod(f"p{i}", cpu=1 + i % 2) for i in range(4)]
     problem = s.problem(machines, pods=pods)
-    limit = best_case(problem.costs.scores, problem.classes)
+    limit = best_case(problem.costs.scores, problem.classes, problem.available.room)
     owners = [each.index for each in problem.classes for _ in each.members]
     costs = [
         -evaluate(problem, Solution([Choice(each, (code // 3**i) % 3, ()) for i, each in enumerate(owners)]))[-1]

@@ -30,7 +30,7 @@ NODES = GOGC=300 $(PYTEST) -n 0
 MYPY = $(if $(shell command -v flock),flock $(CACHE)/mypy.lock) $(VENV)/mypy --cache-dir $(CACHE)/mypy
 VENV := .venv/bin
 
-.PHONY: help run nodes compare questions latency scale differential reading bench regression chaos hostile upstream upstream-short perf versions upgrade rollout takeover alerts dashboards chart controlplane test unit integration nodes-quick nodes-slow oldest lint types layers format fix config reference api-schema monitoring chart-templates front browser site sync wheel wheel-check sbom image release-image release-check release-notes sign vulnerabilities workflows
+.PHONY: help run nodes compare questions latency scale differential reading bench traces regression chaos hostile upstream upstream-short perf versions upgrade rollout takeover alerts dashboards chart controlplane test unit integration nodes-quick nodes-slow oldest lint types layers format fix config reference api-schema monitoring chart-templates front browser site sync wheel wheel-check sbom image release-image release-check release-notes sign vulnerabilities workflows
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -62,6 +62,9 @@ reading: sync ## Do the API server and simulate read manifests alike? Thousands 
 
 bench: sync ## How good plans are, how much of it is proven, and what it takes, without a cluster
 	@$(VENV)/python -m e2e.bench $(ARGS)
+
+traces: sync ## Public traces, beside simple policies, published results and a bound (ARGS="--traces FOLDER"; docs/traces.md)
+	@$(VENV)/python -m e2e.traces $(ARGS)
 
 regression: sync ## An earlier commit and this checkout in turns: what got worse? (ARGS="COMMIT --tool latency"; ARGS=--help)
 	@$(VENV)/python -m e2e.regression $(ARGS)

@@ -1,0 +1,107 @@
+"""`python -m e2e.traces`: replay public traces and print one table."""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from rich.console import Console
+
+from e2e import plots
+from e2e.arguments import at_least_one
+from e2e.traces import alibaba, published, replay, report
+from e2e.traces.draws import FIRST_SEED
+from e2e.traces.replay import Curve, Setting
+from e2e.traces.workload import TraceError
+
+LISTS: Final = ("default", "gpushare100", "multigpu50", "gpuspec33")
+WIDTH: Final = 120
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; 2 where a trace is missing or cannot be read."""
+    options = _parser().parse_args(arguments)
+    try:
+        settings = _settings(options)
+        known = published.allocated(options.traces)
+        curves = [_run(setting, policy, seed, options.results) for setting, policy, seed in _wanted(options, settings)]
+        bounds = {(s.name, seed): _bounds(s, seed, options.results) for s in settings for seed in _seeds(options)}
+    except TraceError as error:
+        print(error, file=sys.stderr)
+        return 2
+    (options.results / "curves.json").write_bytes(msgspec.json.format(msgspec.json.encode(curves)))
+    plots.draw(options.results / "allocated.svg", report.panels(curves, bounds, known))
+    Console(width=WIDTH).print(report.render(curves, bounds, known))
+    print(f"runs, curves.json and allocated.svg are in {options.results}; what is there is not measured again")
+    return 0
+
+
+def _settings(options: argparse.Namespace) -> list[Setting]:
+    """Read machines and lists. Raises TraceError."""
+    there = alibaba.lists(options.traces)
+    names = there if options.lists == ["all"] else options.lists
+    unknown = [name for name in names if name not in there]
+    if unknown:
+        raise TraceError(f"there is no list {unknown[0]}; the folder has {', '.join(there)}")
+    machines = alibaba.machines(options.traces)
+    return [Setting(machines, name, alibaba.tasks(options.traces, name)) for name in names]
+
+
+def _seeds(options: argparse.Namespace) -> range:
+    return range(FIRST_SEED, FIRST_SEED + options.seeds)
+
+
+def _wanted(options: argparse.Namespace, settings: Sequence[Setting]) -> Iterator[tuple[Setting, str, int]]:
+    for setting in settings:
+        for policy in options.policies:
+            for seed in _seeds(options):
+                yield setting, policy, seed
+
+
+def _run(setting: Setting, policy: str, seed: int, results: Path) -> Curve:
+    """Measure one run, unless an earlier command has."""
+    path = results / setting.name / f"{policy}-{seed}.json"
+    if not path.exists():
+        print(f"{setting.name}, {policy}, seed {seed}", file=sys.stderr)
+        replay.write(path, replay.replay(setting, policy, seed))
+    return replay.read(path)
+
+
+def _bounds(setting: Setting, seed: int, results: Path) -> tuple[float, ...]:
+    path = results / setting.name / f"bound-{seed}.json"
+    if not path.exists():
+        print(f"{setting.name}, the bound, seed {seed}", file=sys.stderr)
+        path.write_bytes(msgspec.json.encode(replay.bounds(setting, seed)))
+    found: tuple[float, ...] = msgspec.json.decode(path.read_bytes(), type=tuple[float, ...])
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make traces", description="Replay public traces, beside published results.")
+    parser.add_argument("--traces", type=Path, required=True, metavar="FOLDER", help="with the files of docs/traces.md")
+    parser.add_argument(
+        "--lists", nargs="+", default=list(LISTS), metavar="NAME", help=f"lists of tasks, or `all` ({' '.join(LISTS)})"
+    )
+    parser.add_argument(
+        "--policies",
+        nargs="+",
+        choices=replay.NAMES,
+        default=list(replay.NAMES),
+        metavar="NAME",
+        help=f"of {', '.join(replay.NAMES)} (all)",
+    )
+    parser.add_argument("--seeds", type=at_least_one, default=3, metavar="N", help="draws of each list (3)")
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=plots.RESULTS / "traces",
+        metavar="FOLDER",
+        help="where runs are kept (results/traces)",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -11,7 +11,7 @@ from e2e.nodes import gpu, nvml
 from e2e.nodes.nvml import Nvml
 from e2e.nodes.records import Container
 
-NOT_SUPPORTED, LIBRARY_NOT_FOUND, GPU_IS_LOST = 3, 12, 15
+NOT_SUPPORTED, LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND, GPU_IS_LOST = 3, 12, 13, 15
 """Codes of NVML."""
 H100: Final[dict[str, Any]] = {
     "MigMode": [0, 0],
@@ -153,6 +153,11 @@ def test_each_card_has_its_own_place_and_device_node(root: Path) -> None:
 def test_what_a_card_does_not_have_is_not_published(root: Path, what: str, names: set[str]) -> None:
     (found,) = read(root, {**H100, what: Error(NOT_SUPPORTED)}).devices
     assert found["attributes"] == {key: value for key, value in PUBLISHED.items() if key not in names}
+
+
+def test_an_older_driver_has_fewer_attributes(root: Path) -> None:
+    (found,) = read(root, {**H100, "AddressingMode": Error(FUNCTION_NOT_FOUND)}).devices
+    assert set(PUBLISHED) - set(found["attributes"]) == {"addressingMode"}
 
 
 def test_a_card_with_the_machines_memory_has_no_capacity(root: Path) -> None:

@@ -11,7 +11,7 @@
 //	resources.yaml                      slices: [{devices: [...]}, {sharedCounters: [...]}], as in a ResourceSlice's spec
 //	prepare.fail, unprepare.fail        the call fails with the file's text for as long as there is one
 //	prepare.fail-once, ...              the call fails once, and the file is removed
-//	edits.yaml                          by device: what its containers get, as containerEdits of CDI 0.6: deviceNodes, mounts
+//	edits.yaml                          by device: what containers get, as containerEdits of CDI 0.6: deviceNodes, mounts
 //	status.yaml                         by device: conditions, data, networkData, for status.devices once prepared
 //	binding.fail                        binding failure conditions become true, in place of binding conditions
 //	health.yaml                         by device: why it is unhealthy

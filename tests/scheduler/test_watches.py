@@ -95,7 +95,7 @@ async def test_the_garbage_collector_does_not_pause_as_long_as_lists_fail(monkey
     await asyncio.sleep(0)
     assert not gc.isenabled()
     async with asyncio.timeout(10.0):
-        while not gc.isenabled():
+        while not gc.isenabled():  # noqa: ASYNC110 - the collector has no event
             await asyncio.sleep(0)
     assert not listed.done()
     listed.cancel()

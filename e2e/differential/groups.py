@@ -37,10 +37,11 @@ WEIGHTS: Final[Mapping[str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A pod that waits, with the objects that only it uses (claims)."""
+    """A pod that waits, with the objects that only it uses (claims), and claims that others may use, too."""
 
     pod: Manifest
     objects: tuple[Manifest, ...] = ()
+    common: tuple[Manifest, ...] = ()
 
     @property
     def name(self) -> str:
@@ -124,7 +125,8 @@ def _case(chance: Chance, name: str, world: _World) -> Case:
     own = tuple(each for each in claims if each["metadata"]["name"] not in known)
     for each in own:
         refinements.claim(chance, world.prefix, each)
-    return Case(pod(name, namespace, spec, neighbours.labels(chance)), own)
+    common = tuple(each for each in claims if each["metadata"]["name"] in known)
+    return Case(pod(name, namespace, spec, neighbours.labels(chance)), own, common)
 
 
 def _claims(chance: Chance, name: str, namespace: str, world: _World) -> list[Manifest]:

@@ -7,7 +7,14 @@ from e2e.differential.shapes import Json
 
 
 def remove_admin_access(case: Case) -> None:
-    """Take requests with admin access out of the pod's own claims; a claim may be left without any."""
+    """
+    Take requests with admin access out of the pod's own claims; a claim may be left without any.
+
+    The pod leaves claims that have such requests and that others may use.
+    """
+    for claim in case.common:
+        if any(each.get("exactly", {}).get("adminAccess") for each in claim["spec"]["devices"].get("requests", ())):
+            _leave(case.pod["spec"], claim["metadata"]["name"])
     for claim in case.objects:
         devices = claim["spec"].get("devices", {})
         kept = [each for each in devices.get("requests", ()) if not each.get("exactly", {}).get("adminAccess")]
@@ -15,6 +22,15 @@ def remove_admin_access(case: Case) -> None:
         if names:
             constraints = [each for each in devices.get("constraints", ()) if not names & set(each.get("requests", ()))]
             claim["spec"]["devices"] = {"requests": kept, "constraints": constraints} if kept else {}
+
+
+def _leave(spec: Json, claim: str) -> None:
+    entries = {each["name"] for each in spec["resourceClaims"] if each.get("resourceClaimName") == claim}
+    spec["resourceClaims"] = [each for each in spec["resourceClaims"] if each["name"] not in entries]
+    for container in (*spec.get("initContainers", ()), *spec["containers"]):
+        resources = container.get("resources", {})
+        if "claims" in resources:
+            resources["claims"] = [each for each in resources["claims"] if each["name"] not in entries]
 
 
 def write_plain_capacity_names(case: Case) -> None:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from e2e.controlplane.plane import REPOSITORY
-from e2e.differential import document, groups, peer
+from e2e.differential import document, groups, peer, repairs
 from e2e.differential.comparison import Outcome
 from e2e.differential.differences import (
     DIFFERENCES,
@@ -95,6 +95,26 @@ def test_a_repair_changes_the_case_that_shows_its_difference(name: str, repair: 
     assert callable(repair)
     repair(case)
     assert case != before
+
+
+def test_without_admin_access_a_pod_leaves_the_claims_that_have_it_and_that_others_may_use() -> None:
+    features = frozenset({"devices", "shared claims", "admin access"})
+    every = [each for seed in SEEDS for each in groups.group(seed, features).cases]
+    repaired = 0
+    for case in (each for each in every if each.common):
+        spec = case.pod["spec"]
+        before = [each.get("resourceClaimName") for each in spec["resourceClaims"]]
+        gone = {each["metadata"]["name"] for each in case.common if "adminAccess" in str(each["spec"])}
+        repairs.remove_admin_access(case)
+        assert [each.get("resourceClaimName") for each in spec["resourceClaims"]] == [
+            each for each in before if each not in gone
+        ]
+        entries = {each["name"] for each in spec["resourceClaims"]}
+        containers = (*spec.get("initContainers", ()), *spec["containers"])
+        used = {each["name"] for one in containers for each in one.get("resources", {}).get("claims", ())}
+        assert used <= entries
+        repaired += len(gone & set(before))
+    assert repaired
 
 
 def test_a_sign_counts_only_where_the_right_side_finds_more() -> None:

@@ -63,6 +63,7 @@ class PodStatus(msgspec.Struct, rename="camel"):
     """PodStatus."""
 
     phase: str = "Pending"
+    start_time: str | None = None
     resource_claim_statuses: list[PodClaim] = []
     extended_resource_claim_status: ExtendedResourceClaim | None = None
 
@@ -157,9 +158,9 @@ class Claim(msgspec.Struct):
         return f"/apis/resource.k8s.io/v1/namespaces/{self.metadata.namespace}/resourceclaims/{self.metadata.name}"
 
     def is_reserved_for(self, pod: Pod) -> bool:
-        """Say whether a kubelet would prepare this claim's devices for the pod."""
+        """Say whether the pod may use this claim, by itself or by its PodGroup."""
         group = pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group else None
-        return self.status.allocation is not None and any(
+        return any(
             consumer.uid == pod.metadata.uid or (consumer.resource == "podgroups" and consumer.name == group)
             for consumer in self.status.reserved_for
         )

@@ -4,7 +4,8 @@ Stand-in for the kubelets and DRA drivers that a cluster lacks: `python -m e2e.c
 A pod that is bound goes to Running as soon as its claims are allocated and reserved for it, which is what a kubelet
 demands. Else it stays Pending, a Warning says why in a kubelet's words, and it is tried again after the kubelet's
 `syncFrequency` (`--sync-seconds`). So it is with preparations that are to fail (`preparing.PREPARE_FAILS`). Annotated
-`dovetail.dev/run-seconds`, a pod that runs then goes to Succeeded. A pod that is being deleted first goes to Failed, as
+`dovetail.dev/run-seconds`, a pod that runs then goes to Succeeded. Its status says how its devices are
+(`statuses.UNHEALTHY`). A pod that is being deleted first goes to Failed, as
 where a container does not heed SIGTERM; a moment later, in which the claim controller gives its claims free, it is
 gone. Devices with binding conditions get them True in `status.devices`, as their driver would do,
 `dovetail.dev/binding-seconds` later (annotation of the claim); `dovetail.dev/binding-fails: "true"` there makes the
@@ -34,6 +35,7 @@ import aiohttp
 from e2e.controlplane import statuses, wire
 from e2e.controlplane.api import APPLY, JSON, MERGE, STRATEGIC_MERGE, Api, log
 from e2e.controlplane.preparing import Preparation, PreparationError
+from e2e.controlplane.statuses import UNHEALTHY
 from e2e.controlplane.wire import Allocation, Claim, Pod
 
 RUN_SECONDS = "dovetail.dev/run-seconds"
@@ -71,6 +73,7 @@ class StandIn:
         self._lives: dict[str, asyncio.Task[None]] = {}
         self._removals: dict[str, asyncio.Task[None]] = {}
         self._bindings: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, Pod] = {}
         self._addresses = itertools.count(1)
 
     async def run(self) -> None:
@@ -92,6 +95,7 @@ class StandIn:
             if kind == "DELETED":
                 _end(self._lives, uid)
                 _end(self._removals, uid)
+                self._running.pop(uid, None)
                 self._preparation.forget(uid)
             elif pod.spec.node_name in self._real_nodes:
                 continue
@@ -106,6 +110,7 @@ class StandIn:
     async def _live(self, pod: Pod) -> None:
         if pod.status.phase == "Pending" and not await self._start(pod):
             return
+        self._running.setdefault(pod.metadata.uid, pod)
         if seconds := pod.metadata.annotations.get(RUN_SECONDS):
             await asyncio.sleep(float(seconds))
             await self._patch(pod, statuses.ended(pod, 0, "Succeeded"))
@@ -116,7 +121,7 @@ class StandIn:
         newest: Pod | None = pod
         while newest is not None and newest.metadata.uid == pod.metadata.uid:
             try:
-                await self._preparation.prepare(newest)
+                claims = await self._preparation.prepare(newest)
             except PreparationError as error:
                 if not warnings:
                     await self._patch(newest, statuses.unprepared(newest))
@@ -124,7 +129,8 @@ class StandIn:
                 await asyncio.sleep(self._sync_seconds * (1 + SYNC_JITTER * random.random()))  # noqa: S311 - no secret
                 newest = await self._api.read(pod.path, Pod)
             else:
-                await self._patch(newest, statuses.running(newest, next(self._addresses)))
+                self._running[pod.metadata.uid] = newest
+                await self._patch(newest, statuses.running(newest, claims, next(self._addresses)))
                 return True
         return False
 
@@ -162,9 +168,19 @@ class StandIn:
                 _end(self._bindings, uid)
                 self._preparation.forget(uid)
                 continue
-            self._claims[key] = claim
+            before, self._claims[key] = self._claims.get(key, claim), claim
+            if before.metadata.annotations.get(UNHEALTHY) != claim.metadata.annotations.get(UNHEALTHY):
+                await self._tell_health(claim)
             if claim.awaits_binding() and (uid not in self._bindings or self._bindings[uid].done()):
                 self._bindings[uid] = _begin(self._bind(key))
+
+    async def _tell_health(self, claim: Claim) -> None:
+        """Tell anew of the devices of the pods that run with a claim, as a kubelet does when a driver tells it."""
+        namespace = claim.metadata.namespace
+        for pod in list(self._running.values()):
+            if pod.metadata.namespace == namespace and claim.metadata.name in pod.claim_names():
+                claims = {name: found for name in pod.claim_names() if (found := self._claims.get((namespace, name)))}
+                await self._patch(pod, statuses.device_health(pod, claims))
 
     async def _bind(self, key: tuple[str, str]) -> None:
         """Act as the drivers of a claim's devices: say that what they wait for has happened, or has failed."""

@@ -15,7 +15,7 @@ CAUSE: Final = "no power"
 
 
 class PreparationError(Exception):
-    """A pod cannot start; the message is that of the kubelet of Kubernetes 1.37."""
+    """A pod cannot start; but for request mappings the message is that of the kubelet of Kubernetes 1.37."""
 
 
 class Preparation:
@@ -34,6 +34,7 @@ class Preparation:
         for name, claim in claims.items():
             if self._fails(claim.metadata) or self._fails(pod.metadata):
                 raise PreparationError(f"NodePrepareResources failed for ResourceClaim {name}: {CAUSE}")
+        _check_mappings(pod, claims)
         return claims
 
     def forget(self, uid: str) -> None:
@@ -63,3 +64,19 @@ class Preparation:
             return False
         self._failures[metadata.uid] += 1
         return True
+
+
+def _check_mappings(pod: Pod, claims: Mapping[str, Claim]) -> None:
+    """
+    Refuse a pod whose scheduler mapped a container to a request that its claim does not have.
+
+    A kubelet starts such a container without devices: nobody but the container would notice.
+    """
+    made = pod.status.extended_resource_claim_status
+    if made is None:
+        return
+    requests = {device.top_request for device in claims[made.resource_claim_name].results}
+    for mapping in made.request_mappings:
+        if mapping.request_name not in requests:
+            where = f"container {mapping.container_name}: ResourceClaim {made.resource_claim_name}"
+            raise PreparationError(f"{where} has no device for request {mapping.request_name}")

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from e2e.controlplane.wire import AllocatedDevice, Pod
+from e2e.controlplane.wire import AllocatedDevice, Claim, Container, Pod
+
+UNHEALTHY: Final = "dovetail.dev/unhealthy"
+"""Annotation of a claim: names of its devices, with commas between, that their drivers call unhealthy."""
 
 Json = dict[str, Any]
 
@@ -33,8 +36,8 @@ def unprepared(pod: Pod) -> Json:
     }
 
 
-def running(pod: Pod, number: int) -> Json:
-    """Return the status of a pod whose containers have started; the number gives it its address."""
+def running(pod: Pod, claims: Mapping[str, Claim], number: int) -> Json:
+    """Return the status of a pod whose containers have started with these claims; the number gives it its address."""
     time = now()
     ip = f"10.{128 + (number >> 16 & 127)}.{number >> 8 & 255}.{number & 255}"
     conditions = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
@@ -45,7 +48,24 @@ def running(pod: Pod, number: int) -> Json:
         "podIP": ip,
         "podIPs": [{"ip": ip}],
         "conditions": [{"type": name, **true} for name in conditions],
-        "containerStatuses": _container_statuses(pod, {"running": {"startedAt": time}}, is_ready=True),
+        "containerStatuses": [
+            {**status, **health}
+            for status, health in zip(
+                _container_statuses(pod, {"running": {"startedAt": time}}, is_ready=True),
+                device_health(pod, claims)["containerStatuses"],
+                strict=True,
+            )
+        ],
+    }
+
+
+def device_health(pod: Pod, claims: Mapping[str, Claim]) -> Json:
+    """Return the part of a pod's status that says how the devices of its containers are."""
+    return {
+        "containerStatuses": [
+            {"name": container.name, "allocatedResourcesStatus": _devices_of(container, pod, claims)}
+            for container in pod.spec.containers
+        ]
     }
 
 
@@ -99,6 +119,28 @@ def warning(pod: Pod, name: str, reason: str, message: str) -> Json:
         "firstTimestamp": time,
         "lastTimestamp": time,
     }
+
+
+def _devices_of(container: Container, pod: Pod, claims: Mapping[str, Claim]) -> list[Json]:
+    """Tell of each claim or request that a container uses; of a request that its claim does not have, nothing."""
+    names, found = pod.claims_by_entry(), {}
+    for used in container.resources.claims:
+        claim = claims.get(names.get(used.name, ""))
+        if claim is not None and (resources := _health(claim, used.request)):
+            found[f"claim:{used.name}/{used.request}" if used.request else f"claim:{used.name}"] = resources
+    return [{"name": name, "resources": resources} for name, resources in found.items()]
+
+
+def _health(claim: Claim, request: str) -> list[Json]:
+    """Tell of the devices of a request, or of all where none is named."""
+    top = request.partition("/")[0]
+    unhealthy = claim.metadata.annotations.get(UNHEALTHY, "").split(",")
+    health = {
+        f"{device.driver}/{device.pool}/{device.device}": device.device in unhealthy
+        for device in claim.results
+        if not request or device.top_request == top
+    }
+    return [{"resourceID": name, "health": "Unhealthy" if is_bad else "Healthy"} for name, is_bad in health.items()]
 
 
 def _false(name: str, reason: str, time: str) -> Json:

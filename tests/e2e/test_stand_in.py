@@ -7,6 +7,8 @@ import pytest
 
 from e2e.controlplane.plane import ControlPlane
 from e2e.controlplane.preparing import ALWAYS, CAUSE, PREPARE_FAILS
+from e2e.controlplane.statuses import UNHEALTHY
+from tests.support import extended_world as extended
 from tests.support.controlplane import wait_until
 from tests.support.shell_world import RESOURCE, Json, World
 
@@ -26,6 +28,12 @@ def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
 def bound(world: World, name: str, **spec: Any) -> Json:
     """Create a pod that is bound already, by whom does not matter."""
     return world.pod(name, nodeName=world.nodes[0], **spec)
+
+
+def bind(world: World, name: str) -> None:
+    target = {"apiVersion": "v1", "kind": "Node", "name": world.nodes[0]}
+    path = f"/api/v1/namespaces/{world.namespace}/pods/{name}/binding"
+    world.plane.request("POST", path, {"metadata": {"name": name}, "target": target})
 
 
 def allocated(world: World, claim: str, pod: Json, **annotations: str) -> None:
@@ -88,11 +96,12 @@ def test_a_claim_that_a_template_makes_is_waited_for(world: World) -> None:
 @pytest.mark.parametrize("annotated", ["claim", "pod"])
 def test_a_preparation_fails_as_often_as_an_annotation_says(world: World, annotated: str) -> None:
     twice = {PREPARE_FAILS: "2"}
-    pod = bound(world, "p", claim="c")
+    pod = world.pod("p", claim="c")
     if annotated == "pod":
         path = f"/api/v1/namespaces/{world.namespace}/pods/p"
         world.plane.request("PATCH", path, {"metadata": {"annotations": twice}}, content=MERGE)
     allocated(world, "c", pod, **(twice if annotated == "claim" else {}))
+    bind(world, "p")
 
     wait_until(lambda: runs(world, "p"))
 
@@ -123,3 +132,63 @@ def test_a_pod_that_is_deleted_meanwhile_is_tried_no_more(world: World) -> None:
 
     wait_until(lambda: any(count > 2 for message, count in warnings(world, "p") if (message, count) not in tried))
     assert set(tried) <= set(warnings(world, "p"))
+
+
+def health(world: World, name: str) -> dict[str, dict[str, str]]:
+    """Give the health of devices, by the name of what the only container uses."""
+    (container,) = status(world, name)["containerStatuses"]
+    return {
+        each["name"]: {found["resourceID"]: found["health"] for found in each["resources"]}
+        for each in container.get("allocatedResourcesStatus", ())
+    }
+
+
+@pytest.mark.kubernetes(gates=("ResourceHealthStatus",))
+@pytest.mark.parametrize(("request_name", "told_as"), [("", "claim:c"), ("devices", "claim:c/devices")])
+def test_a_pod_says_how_its_devices_are(world: World, request_name: str, told_as: str) -> None:
+    used = {"name": "c", **({"request": request_name} if request_name else {})}
+    container = {"name": "main", "image": "example.com/none", "resources": {"claims": [used]}}
+    pod = bound(world, "p", claim="c", containers=[container])
+    allocated(world, "c", pod)
+    device = f"{world.driver}/{world.nodes[0]}/gpu-0"
+    wait_until(lambda: runs(world, "p"))
+    assert health(world, "p") == {told_as: {device: "Healthy"}}
+
+    path = f"{RESOURCE}/namespaces/{world.namespace}/resourceclaims/c"
+    world.plane.request("PATCH", path, {"metadata": {"annotations": {UNHEALTHY: "gpu-0"}}}, content=MERGE)
+
+    wait_until(lambda: health(world, "p") == {told_as: {device: "Unhealthy"}})
+    assert runs(world, "p")
+
+
+@pytest.mark.kubernetes(gates=("ResourceHealthStatus",))
+def test_a_container_whose_request_is_not_in_its_claim_starts_without_devices(world: World) -> None:
+    """A kubelet looks for the devices of the request and finds none: the user's mistake is no error to it."""
+    used = {"name": "c", "request": "other"}
+    container = {"name": "main", "image": "example.com/none", "resources": {"claims": [used]}}
+    allocated(world, "c", bound(world, "p", claim="c", containers=[container]))
+
+    wait_until(lambda: runs(world, "p"))
+
+    assert health(world, "p") == {}
+
+
+@pytest.mark.kubernetes(gates=("DRAExtendedResource",))
+@pytest.mark.parametrize(("request_name", "starts"), [("devices", True), ("other", False)])
+def test_a_pod_starts_only_with_the_request_that_serves_its_extended_resource(
+    world: World,
+    request_name: str,
+    starts: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    pod = extended.pod(world, "p")
+    claim = extended.make_claim(world, pod)["metadata"]["name"]
+    world.allocate(claim, "gpu-0", world.nodes[0], pod)
+    mapping = {"containerName": "main", "resourceName": extended.resource_of(world), "requestName": request_name}
+    told_status = {"extendedResourceClaimStatus": {"resourceClaimName": claim, "requestMappings": [mapping]}}
+    path = f"/api/v1/namespaces/{world.namespace}/pods/p"
+    world.plane.request("PATCH", f"{path}/status", {"status": told_status}, content=MERGE)
+    bind(world, "p")
+
+    refused = f"container main: ResourceClaim {claim} has no device for request other"
+    wait_until(lambda: runs(world, "p") or told(world, "p", refused))
+    assert runs(world, "p") is starts

@@ -100,8 +100,7 @@ class StandIn:
             elif pod.spec.node_name in self._real_nodes:
                 continue
             elif pod.metadata.deletion_timestamp is not None:
-                # Without any grace left only a finalizer keeps it, and that is not ours.
-                if uid not in self._removals and pod.metadata.deletion_grace_period_seconds != 0:
+                if uid not in self._removals:
                     _end(self._lives, uid)
                     self._removals[uid] = _begin(self._remove(pod))
             elif pod.status.phase in {"Pending", "Running"} and uid not in self._lives:
@@ -152,6 +151,9 @@ class StandIn:
         await self._api.send("PATCH", f"{pod.path}/status", body, STRATEGIC_MERGE)
 
     async def _remove(self, pod: Pod) -> None:
+        if pod.metadata.deletion_grace_period_seconds == 0:
+            # The API server removes it itself, if no finalizer keeps it and that request is not cut short.
+            await asyncio.sleep(REMOVAL_SECONDS)
         if pod.status.phase in {"Pending", "Running"}:
             await self._patch(pod, statuses.ended(pod, 143, "Failed"))
             await asyncio.sleep(REMOVAL_SECONDS)

@@ -134,6 +134,18 @@ def test_a_pod_that_is_deleted_meanwhile_is_tried_no_more(world: World) -> None:
     assert set(tried) <= set(warnings(world, "p"))
 
 
+def test_a_pod_that_stays_after_a_forced_deletion_ends(world: World) -> None:
+    bound(world, "p", claim="c")
+    path = f"/api/v1/namespaces/{world.namespace}/pods/p"
+    world.plane.request("PATCH", path, {"metadata": {"finalizers": ["example.com/kept"]}}, content=MERGE)
+
+    world.delete_pod("p")
+    wait_until(lambda: status(world, "p")["phase"] == "Failed")
+
+    world.plane.request("PATCH", path, {"metadata": {"finalizers": None}}, content=MERGE)
+    wait_until(lambda: world.get_pod("p") is None)
+
+
 def health(world: World, name: str) -> dict[str, dict[str, str]]:
     """Give the health of devices, by the name of what the only container uses."""
     (container,) = status(world, name)["containerStatuses"]

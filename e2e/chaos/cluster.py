@@ -32,6 +32,8 @@ MOST_EVICTIONS: Final = 12
 LEAST: Final = {"none": 99, "some": 2}
 """Pods that each PodDisruptionBudget keeps, by its name."""
 MERGE: Final = "application/merge-patch+json"
+TAINTS: Final = ({"key": "chaos", "effect": "NoSchedule"},)
+"""Of a device that its driver taints."""
 RESOURCE: Final = "/apis/resource.k8s.io/v1"
 GPU_NODES: Final = tuple(f"gpu-{index}" for index in range(4))
 """The nodes with whole GPUs that Dovetail serves."""
@@ -169,7 +171,7 @@ class Cluster:
         self.request("DELETE", pod_path(pod), {"gracePeriodSeconds": 0})
 
     def delete_slices(self, node: str) -> None:
-        """Delete the slices of a node, whoever wrote them."""
+        """Delete the slices of a node, of every driver."""
         for each in self.listed(f"{RESOURCE}/resourceslices?fieldSelector=spec.nodeName={node}"):
             self.request("DELETE", f"{RESOURCE}/resourceslices/{each['metadata']['name']}")
 
@@ -200,7 +202,7 @@ class Cluster:
         renewed = json.loads(json.dumps(manifest))
         renewed["spec"]["pool"]["generation"] = generation
         for device in (renewed["spec"].get("devices") or [])[: int(taints)]:
-            device["taints"] = [{"key": "chaos", "effect": "NoSchedule"}]
+            device["taints"] = list(TAINTS)
         if known is None:
             self.create(renewed)
         else:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from e2e.audit.reading import Finding, Json
-from e2e.chaos.cluster import Cluster
+from e2e.chaos.cluster import TAINTS, Cluster
 from e2e.chaos.for_kubelets import DISK
 from e2e.chaos.progress import report
 from e2e.controlplane.processes import ComponentError
@@ -132,8 +132,7 @@ class RealNodes:
     def _publish(self, node: Node, without: int = 0, tainted: int = 0) -> None:
         (slice_,) = (each for each in self._cluster.fleet.slices if each["spec"].get("nodeName") == node.name)
         devices = slice_["spec"]["devices"][without:]
-        taint = {"taints": [{"key": "chaos", "effect": "NoSchedule"}]}
-        node.publish([*({**each, **taint} for each in devices[:tainted]), *devices[tainted:]])
+        node.publish([*({**each, "taints": list(TAINTS)} for each in devices[:tainted]), *devices[tainted:]])
 
 
 def _keep_logs(nodes: Sequence[Node], folder: Path) -> None:

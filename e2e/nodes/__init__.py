@@ -19,7 +19,8 @@ of a node ends with the first one, so nothing is left behind, however a test end
         audit(plane, nodes)                                     # -> []: driver, claims and containers agree
 
 `Nodes.start_each` makes nodes that differ (`node.NodeSpec`): labels, taints, several drivers with devices, a disk for
-local volumes, the number of CPUs that the kubelet reports. `make nodes` makes a whole fleet so (`e2e/run/real.py`).
+local volumes, the number of CPUs that the kubelet reports. `make nodes` makes a whole fleet so (`e2e/run/real.py`),
+`make gpu` a node with the NVIDIA cards of this machine (`gpu.py`, `nvml.py`).
 
 | folder | what |
 |---|---|

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -51,6 +51,8 @@ class Container:
     devices: tuple[str, ...]
     metadata: tuple[dict[str, Any], ...] = ()
     """What drivers tell it of each request of its claims (metadata.resource.k8s.io); only with `-metadata`."""
+    opened: dict[str, str] = field(default_factory=dict)
+    """The error of opening a path, empty where there was none; only with `-open`."""
 
 
 def calls(path: Path) -> list[Call]:
@@ -106,4 +108,5 @@ def _printed(path: Path) -> Iterator[Container]:
             environment=said["environment"],
             devices=tuple(said["devices"]),
             metadata=tuple(said.get("metadata", ())),
+            opened=said.get("opened", {}),
         )

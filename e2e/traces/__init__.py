@@ -10,6 +10,6 @@ The traces are not part of the project; docs/traces.md says which files a folder
 - `machines`: what is left of machines; `fragmentation`: how much of it typical tasks cannot use;
 - `policies`: random, best fit, dot product and FGD of our own, which show that setting and measures are those of FGD;
 - `dovetail`: the same decisions by Dovetail: slices, claims and pods in the scheduler's cache, one pod a batch;
-- `bound`: what nobody could exceed who knew all arrivals (a linear program);
+- `bound`: the most that a scheduler could allocate if it knew all arrivals (a linear program);
 - `replay`: one policy over one draw, and its curve.
 """

@@ -1,5 +1,5 @@
 """
-What nobody could exceed who knew all arrivals: the most GPUs that any choice of the tasks that have arrived can have.
+The most GPUs that a scheduler could allocate if it knew all arrivals and chose among them.
 
 A linear program over kinds of equal machines: how many tasks of each shape are on machines of each kind. Its rows are
 sums over all machines of a kind, so that it allows more than any placement does. Rows for large tasks make it tighter:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from e2e.bench.clusters import read
-from e2e.fleet.shape import Fleet, Manifest, device_class
+from e2e.fleet.shape import Fleet, Manifest, device, device_class, slices
 from e2e.traces.workload import WHOLE, Machine, Shape
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
@@ -96,7 +96,7 @@ def _fleet(machines: Sequence[Machine]) -> Fleet:
     return Fleet(
         tuple(map(_node, machines)),
         (device_class(_CLASS, f"device.driver == '{_DRIVER}'"),),
-        tuple(map(_slice, machines)),
+        tuple(each for machine in machines for each in slices(_DRIVER, machine.name, _gpus(machine))),
     )
 
 
@@ -112,23 +112,12 @@ def _node(machine: Machine) -> Manifest:
     }
 
 
-def _slice(machine: Machine) -> Manifest:
-    device = {
-        "attributes": {"model": {"string": machine.model}},
-        "allowMultipleAllocations": True,
-        "capacity": {_MILLI: {"value": str(WHOLE)}},
-    }
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": {"name": machine.name},
-        "spec": {
-            "driver": _DRIVER,
-            "nodeName": machine.name,
-            "pool": {"name": machine.name, "generation": 1, "resourceSliceCount": 1},
-            "devices": [{"name": f"gpu-{number}", **device} for number in range(machine.gpus)],
-        },
-    }
+def _gpus(machine: Machine) -> list[Manifest]:
+    """Make the GPUs of a machine, of which claims take thousandths."""
+    return [
+        {**device(f"gpu-{number}", {"model": machine.model}, {_MILLI: str(WHOLE)}), "allowMultipleAllocations": True}
+        for number in range(machine.gpus)
+    ]
 
 
 def _pod(name: str, shape: Shape) -> tuple[Pod, Claim | None]:

@@ -114,13 +114,15 @@ def dovetail(fenced: ControlPlane) -> Access:
 
 @pytest.fixture(scope="module")
 def other(fenced: ControlPlane) -> Iterator[Access]:
-    """Another scheduler's account, with kube-scheduler's rights."""
-    fenced.request("POST", "/api/v1/namespaces/kube-system/serviceaccounts", {"metadata": {"name": OTHER}})
+    """Another scheduler's account, with kube-scheduler's rights; gone again, as a process may come back to it."""
+    accounts = "/api/v1/namespaces/kube-system/serviceaccounts"
+    fenced.request("POST", accounts, {"metadata": {"name": OTHER}})
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:kube-scheduler"}
     subject = {"kind": "ServiceAccount", "namespace": "kube-system", "name": OTHER}
     fenced.request("POST", RBAC, {"metadata": {"name": OTHER}, "roleRef": role, "subjects": [subject]})
     yield fenced.access_for_service_account("kube-system", OTHER)
     fenced.request("DELETE", f"{RBAC}/{OTHER}")
+    fenced.request("DELETE", f"{accounts}/{OTHER}")
 
 
 def test_policies_have_no_mistake_that_the_server_finds(fenced: ControlPlane) -> None:

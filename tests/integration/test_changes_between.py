@@ -172,7 +172,6 @@ def test_ours_yields_when_another_scheduler_takes_the_same_device(
     taken: list[str] = []
 
     def take_the_same() -> None:
-        # The answer to our allocation is held back until the watch has told of theirs.
         taken.extend(world.devices("ours"))
         node, _, device = taken[0].partition("/")
         world.allocate("theirs", device, node, stranger)
@@ -182,18 +181,17 @@ def test_ours_yields_when_another_scheduler_takes_the_same_device(
     def after(method: str, path: str) -> bool:
         if is_ours(method, path):
             take_the_same()
-            wait_until(lambda: "theirs" in told)
+            # The answer to our allocation is held back until the scheduler knows of theirs.
+            wait_until(lambda: series(running, "dovetail_duplicate_devices_total") == 1)
         return False
 
-    told: list[str] = []
     with lossy(control_plane.admin, after) as proxy:
-        proxy.listen = lambda chunk: told.extend(["theirs"] * (b'"name":"theirs"' in chunk and b'"gpu-0"' in chunk))
         running = start(proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig"))
         world.pod("p", claim="ours")
 
         wait_until(lambda: "p" in world.bound())
 
-        wait_until(lambda: series(running, "dovetail_duplicate_devices_total") == 1)
+        assert series(running, "dovetail_duplicate_devices_total") == 1
     assert world.devices("theirs") == taken
     assert world.devices("ours") != taken
     assert "DeviceHeldTwice" in {each["reason"] for each in world.events("p")}

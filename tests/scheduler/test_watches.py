@@ -92,8 +92,11 @@ async def test_the_garbage_collector_does_not_traverse_what_is_listed() -> None:
 async def test_the_garbage_collector_does_not_pause_as_long_as_lists_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watches, "_UNCOLLECTED_SECONDS", 0.0)
     listed = asyncio.create_task(Stage().watches.listed())
-    await asyncio.sleep(0.01)
-    assert gc.isenabled()
+    await asyncio.sleep(0)
+    assert not gc.isenabled()
+    async with asyncio.timeout(10.0):
+        while not gc.isenabled():  # noqa: ASYNC110 - the collector has no event
+            await asyncio.sleep(0)
     assert not listed.done()
     listed.cancel()
 

@@ -23,7 +23,7 @@ RUN_SECONDS: Final = 60.0
 """How long a pod may take to run."""
 STEERING: Final = (
     *("prepare.fail", "prepare.fail-once", "unprepare.fail", "unprepare.fail-once"),
-    *("status.yaml", "binding.fail", "health.yaml"),
+    *("status.yaml", "binding.fail", "health.yaml", "edits.yaml"),
 )
 Ask = Callable[..., str]
 """Runs a command about the cluster: `ask("devices", "-o", "json")` returns what it prints."""

@@ -59,9 +59,8 @@ class LossyProxy(ThreadingHTTPServer):
     """
     Forwards to an API server with the administrator's rights.
 
-    `writes` holds what came to be written and `lost` what was lost, as `METHOD path`; `listen` gets every piece of an
-    answer just after it was passed on, and `meet` every request with its body, before and after the server answers it.
-    Each answer waits `delay_seconds`, and is cut after `cut_bytes`.
+    `writes` holds what came to be written and `lost` what was lost, as `METHOD path`; `meet` gets every request with
+    its body, before and after the server answers it. Each answer waits `delay_seconds`, and is cut after `cut_bytes`.
     """
 
     daemon_threads = True
@@ -74,7 +73,6 @@ class LossyProxy(ThreadingHTTPServer):
         self.before = before
         self.lost: list[str] = []
         self.writes: list[str] = []
-        self.listen: Callable[[bytes], object] = lambda _: None
         self.meet: Meets = lambda _, __: None
         self.delay_seconds = 0.0
         self.cut_bytes: int | None = None
@@ -206,7 +204,6 @@ class _Forward(BaseHTTPRequestHandler):
             self.server.wait_for_answer()
             self._cut(piece)
             self.wfile.write(piece if length is not None else b"%x\r\n%s\r\n" % (len(piece), piece))
-            self.server.listen(piece)
         if length is None:
             self.wfile.write(b"0\r\n\r\n")
 

@@ -3,6 +3,7 @@
 // It prints one JSON line with its environment and the devices that drivers gave it, and waits for SIGTERM, upon which
 // it exits with 0. With -after it exits by itself after so many seconds, with the status of -exit. With -metadata the
 // line has the files in which drivers describe the devices: a line of more than 16 KiB would reach the log in pieces.
+// With -open it has what came of opening some paths: whether a device node is there, and the cgroup lets it be used.
 package main
 
 import (
@@ -30,15 +31,20 @@ type line struct {
 	Environment map[string]string `json:"environment"`
 	Devices     []string          `json:"devices"`
 	Metadata    []json.RawMessage `json:"metadata,omitempty"`
+	Opened      map[string]string `json:"opened,omitempty"`
 }
 
 func main() {
 	after := flag.Float64("after", -1, "exit after so many `seconds`")
 	status := flag.Int("exit", 0, "with which `status`")
 	reads := flag.Bool("metadata", false, "print device metadata")
+	paths := flag.String("open", "", "open these `paths`, divided by commas, and print of each the error, empty if none")
 	flag.Parse()
 
 	printed := describe(os.Environ())
+	if *paths != "" {
+		printed.Opened = open(strings.Split(*paths, ","))
+	}
 	if *reads {
 		var err error
 		if printed.Metadata, err = metadata(); err != nil {
@@ -73,6 +79,21 @@ func describe(environment []string) line {
 		}
 	}
 	slices.Sort(found.Devices)
+	return found
+}
+
+// open tries to read and write, as who uses a device does.
+func open(paths []string) map[string]string {
+	found := map[string]string{}
+	for _, path := range paths {
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			found[path] = err.Error()
+			continue
+		}
+		found[path] = ""
+		_ = file.Close()
+	}
 	return found
 }
 

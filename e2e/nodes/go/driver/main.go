@@ -1,5 +1,6 @@
-// A DRA driver for devices that exist only in a file. It does what the driver of real devices does on a node, with
-// the same library, and is short enough to be read as the example of one:
+// A DRA driver for devices that a file lists. It does what the driver of real devices does on a node, with the same
+// library, and is short enough to be read as the example of one. Devices exist only in the file, unless another one
+// gives them device nodes of the machine:
 //
 //	main.go     starts: a client, the library, publishing; publishes again upon SIGHUP
 //	prepare.go  the kubelet's calls: a claim's devices become CDI devices, and are given back
@@ -10,6 +11,7 @@
 //	resources.yaml                      slices: [{devices: [...]}, {sharedCounters: [...]}], as in a ResourceSlice's spec
 //	prepare.fail, unprepare.fail        the call fails with the file's text for as long as there is one
 //	prepare.fail-once, ...              the call fails once, and the file is removed
+//	edits.yaml                          by device: what containers get, as containerEdits of CDI 0.6: deviceNodes, mounts
 //	status.yaml                         by device: conditions, data, networkData, for status.devices once prepared
 //	binding.fail                        binding failure conditions become true, in place of binding conditions
 //	health.yaml                         by device: why it is unhealthy

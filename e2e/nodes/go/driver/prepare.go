@@ -93,16 +93,20 @@ func (d *driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim) 
 	if err != nil {
 		return nil, err
 	}
+	edits, err := read[map[string]cdi.ContainerEdits](filepath.Join(d.folder, "edits.yaml"))
+	if err != nil {
+		return nil, err
+	}
 	spec := cdi.Spec{Version: "0.6.0", Kind: d.name + "/device"}
 	var devices []kubeletplugin.Device
 	for index, each := range d.allocated(claim) {
 		// A CDI device gets a name that is never used again, since runtimes cache the files.
 		name := fmt.Sprintf("%s-%d", claim.UID, index)
 		value := strings.TrimSuffix(strings.Join([]string{d.name, each.Pool, each.Device, share(each)}, "/"), "/")
-		spec.Devices = append(spec.Devices, cdi.Device{Name: name, ContainerEdits: cdi.ContainerEdits{
-			// Real devices have deviceNodes and mounts here. Two drivers of a claim must not set the same variable.
-			Env: []string{"DEVICE_" + variable.Replace(d.name+"_"+name) + "=" + value},
-		}})
+		given := edits[each.Device] // real devices have deviceNodes and mounts
+		// Two drivers of a claim must not set the same variable.
+		given.Env = append([]string{"DEVICE_" + variable.Replace(d.name+"_"+name) + "=" + value}, given.Env...)
+		spec.Devices = append(spec.Devices, cdi.Device{Name: name, ContainerEdits: given})
 		devices = append(devices, kubeletplugin.Device{
 			// The kubelet gives a container the devices of the requests that the container names.
 			Requests:     []string{each.Request},

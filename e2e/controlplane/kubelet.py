@@ -5,9 +5,10 @@ A pod that is bound goes to Running as soon as its claims are allocated and rese
 demands. Else it stays Pending, a Warning says why in a kubelet's words, and it is tried again after the kubelet's
 `syncFrequency` (`--sync-seconds`). So it is with preparations that are to fail (`preparing.PREPARE_FAILS`). Annotated
 `dovetail.dev/run-seconds`, a pod that runs then goes to Succeeded. Its status says how its devices are
-(`statuses.UNHEALTHY`). A pod that is being deleted first goes to Failed, as
-where a container does not heed SIGTERM; a moment later, in which the claim controller gives its claims free, it is
-gone. Devices with binding conditions get them True in `status.devices`, as their driver would do,
+(`statuses.UNHEALTHY`). A pod that is being deleted goes to Failed, as where a container does not heed SIGTERM: at once,
+or after `dovetail.dev/stop-seconds` but no later than its grace period. A moment later, in which the claim controller
+gives its claims free, it is gone.
+Devices with binding conditions get them True in `status.devices`, as their driver would do,
 `dovetail.dev/binding-seconds` later (annotation of the claim); `dovetail.dev/binding-fails: "true"` there makes the
 driver report the failure conditions instead.
 
@@ -39,6 +40,7 @@ from e2e.controlplane.statuses import UNHEALTHY
 from e2e.controlplane.wire import Allocation, Claim, Pod
 
 RUN_SECONDS = "dovetail.dev/run-seconds"
+STOP_SECONDS = "dovetail.dev/stop-seconds"
 BINDING_SECONDS = "dovetail.dev/binding-seconds"
 BINDING_FAILS = "dovetail.dev/binding-fails"
 CONNECTIONS = 64  # beyond this the API server is the limit
@@ -151,10 +153,12 @@ class StandIn:
         await self._api.send("PATCH", f"{pod.path}/status", body, STRATEGIC_MERGE)
 
     async def _remove(self, pod: Pod) -> None:
-        if pod.metadata.deletion_grace_period_seconds == 0:
+        grace = pod.metadata.deletion_grace_period_seconds or 0
+        if not grace:
             # The API server removes it itself, if no finalizer keeps it and that request is not cut short.
             await asyncio.sleep(REMOVAL_SECONDS)
         if pod.status.phase in {"Pending", "Running"}:
+            await asyncio.sleep(min(float(pod.metadata.annotations.get(STOP_SECONDS, "0")), grace))
             await self._patch(pod, statuses.ended(pod, 143, "Failed"))
             await asyncio.sleep(REMOVAL_SECONDS)
         body = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod.metadata.uid}}

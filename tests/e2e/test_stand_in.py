@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from e2e.controlplane.kubelet import STOP_SECONDS
 from e2e.controlplane.plane import ControlPlane
 from e2e.controlplane.preparing import ALWAYS, CAUSE, PREPARE_FAILS
 from e2e.controlplane.statuses import UNHEALTHY
@@ -144,6 +145,31 @@ def test_a_pod_that_stays_after_a_forced_deletion_ends(world: World) -> None:
 
     world.plane.request("PATCH", path, {"metadata": {"finalizers": None}}, content=MERGE)
     wait_until(lambda: world.get_pod("p") is None)
+
+
+@pytest.mark.parametrize(("grace", "stops"), [(3600, False), (1, True)])
+def test_a_container_takes_its_time_to_stop_within_the_grace_period(
+    world: World,
+    grace: int,
+    stops: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    pods = f"/api/v1/namespaces/{world.namespace}/pods"
+    plain: Json = {"resourceClaims": [], "containers": [{"name": "main", "image": "example.com/none"}]}
+    for name in ("slow", "quick"):
+        bound(world, name, terminationGracePeriodSeconds=grace, **plain)
+    world.plane.request("PATCH", f"{pods}/slow", {"metadata": {"annotations": {STOP_SECONDS: "3600"}}}, content=MERGE)
+    wait_until(lambda: runs(world, "slow") and runs(world, "quick"))
+
+    for name in ("slow", "quick"):
+        world.plane.request("DELETE", f"{pods}/{name}")
+
+    wait_until(lambda: world.get_pod("quick") is None)
+    if stops:
+        wait_until(lambda: world.get_pod("slow") is None)
+    else:
+        assert runs(world, "slow")
+        world.delete_pod("slow")
+        wait_until(lambda: world.get_pod("slow") is None)
 
 
 def health(world: World, name: str) -> dict[str, dict[str, str]]:

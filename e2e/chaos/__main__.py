@@ -33,7 +33,7 @@ from e2e.chaos.node_faults import NodeFaults
 from e2e.chaos.node_watcher import NodeWatcher
 from e2e.chaos.process_faults import ProcessFaults
 from e2e.chaos.progress import report, report_findings
-from e2e.chaos.real_nodes import RealNodes
+from e2e.chaos.real_nodes import SYNC_SECONDS, RealNodes
 from e2e.chaos.replicas import Replicas
 from e2e.chaos.watcher import Watcher
 from e2e.chaos.work import Work
@@ -68,9 +68,8 @@ def main(arguments: list[str] | None = None) -> int:
         Programs.built()  # minutes the first time
     has_peer = not options.without_kube_scheduler
     state = folder / "controlplane"
-    with ControlPlane.start(kubelet=not real, kube_scheduler=has_peer, audit_log=True, folder=state) as plane:
-        if real:
-            plane.start_kubelet("--except", *real)
+    with ControlPlane.start(kube_scheduler=has_peer, audit_log=True, folder=state) as plane:
+        plane.start_kubelet(f"--sync-seconds={SYNC_SECONDS}", "--except", *real)
         findings = _run(Cluster(plane, real), folder, seed, options)
     report_findings(findings[:SHOWN])
     report(f"wrong: {dict(Counter(each.rule for each in findings))}" if findings else "nothing was found")

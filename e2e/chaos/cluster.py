@@ -37,6 +37,8 @@ TAINTS: Final = ({"key": "chaos", "effect": "NoSchedule"},)
 RESOURCE: Final = "/apis/resource.k8s.io/v1"
 GPU_NODES: Final = tuple(f"gpu-{index}" for index in range(4))
 """The nodes with whole GPUs that Dovetail serves."""
+FORCED: Final = 0.1
+"""The share of deletions without any grace: real clusters have them too, now and then."""
 _BUSY: Final = frozenset({429, 500, 503, 504})
 _TRIES: Final = 40
 _PAUSE_SECONDS: Final = 0.25

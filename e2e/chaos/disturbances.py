@@ -4,15 +4,18 @@ import random
 import threading
 from typing import Final
 
-from e2e.chaos.cluster import MERGE, RESOURCE, TIGHT_QUOTA, WIDE_QUOTA, Cluster, claim_path, pod_path
+from e2e.chaos.cluster import FORCED, MERGE, RESOURCE, TIGHT_QUOTA, WIDE_QUOTA, Cluster, claim_path, pod_path
 from e2e.chaos.progress import report
 from e2e.chaos.real_nodes import RealNodes
+from e2e.controlplane.slices import RETURN_SECONDS, WIPE_SECONDS, without_slices
 
 _LONGEST_PAUSE_SECONDS: Final = 2.5
 _LONGEST_ABSENCE_SECONDS: Final = 8.0
 _MOST_MISSING: Final = 2
 """Devices that the driver of a real node leaves out."""
 _LONGEST_WITHOUT_RIGHTS_SECONDS: Final = 12.0
+_SCALE: Final = 0.3
+"""Slices are away for so much of the time that real kubelets and drivers take: the other disturbances wait for them."""
 _CLAIMS: Final = f"{RESOURCE}/resourceclaims"
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 _BINDINGS: Final = (
@@ -42,7 +45,9 @@ class Disturbances(threading.Thread):
             (0.90, self._taint_device),
             (0.94, self._label_node),
             (0.98, self._change_quota),
-            (1.01, self._take_rights),
+            (0.985, self._take_rights),
+            (0.9925, self._restart_kubelet),
+            (1.01, self._end_driver),
         )
 
     def run(self) -> None:
@@ -53,7 +58,7 @@ class Disturbances(threading.Thread):
 
     def _delete_pod(self) -> None:
         if pods := self._cluster.pods():
-            self._cluster.delete_pod(self._random.choice(pods), at_once=self._random.random() < 0.5)
+            self._cluster.delete_pod(self._random.choice(pods), at_once=self._random.random() < FORCED)
 
     def _edit_pod(self) -> None:
         if pods := self._cluster.pods():
@@ -116,6 +121,31 @@ class Disturbances(threading.Thread):
             self._cluster.create(each)
         for each in slices:
             self._cluster.republish(each)
+
+    def _restart_kubelet(self) -> None:
+        """Let the slices of a node vanish as at a kubelet's start; what happens to real kubelets: `node_faults`."""
+        if name := self._stand_in():
+            seconds = _SCALE * self._random.uniform(*RETURN_SECONDS)
+            report(f"the kubelet of {name} restarts, slices are back after {seconds:.1f} s")
+            with without_slices(self._cluster.request, name):
+                self.stop.wait(seconds)
+
+    def _end_driver(self) -> None:
+        """Let the slices of a driver vanish some time after its end; they are back with it."""
+        manifest = self._random.choice(self._cluster.fleet.slices)
+        name, driver = manifest["spec"].get("nodeName"), manifest["spec"]["driver"]
+        if name is None or name in self._real:
+            return
+        seconds = self._random.random() * _LONGEST_ABSENCE_SECONDS
+        report(f"{driver} on {name} ends, and is back {seconds:.1f} s after its slices have gone")
+        self.stop.wait(_SCALE * WIPE_SECONDS)
+        with without_slices(self._cluster.request, name, driver):
+            self.stop.wait(seconds)
+
+    def _stand_in(self) -> str:
+        """Choose a node without a kubelet of its own; empty where all have one."""
+        names = [name for name in self._cluster.own_nodes if name not in self._real]
+        return self._random.choice(names) if names else ""
 
     def _republish(self) -> None:
         manifest = self._random.choice(self._cluster.fleet.slices)

@@ -17,8 +17,9 @@ from e2e.nodes.cluster import Nodes
 from e2e.nodes.node import Node
 from e2e.run.real import spec_of
 
-_SYNC: Final[Json] = {"syncFrequency": "2s"}
-"""A kubelet tries again after 2 to 3 s what failed, not after 60 to 90 s."""
+SYNC_SECONDS: Final = 2
+"""A kubelet, a real one or the stand-in, tries again after 2 to 3 s what failed, not after 60 to 90 s."""
+_SYNC: Final[Json] = {"syncFrequency": f"{SYNC_SECONDS}s"}
 
 
 class RealNodes:

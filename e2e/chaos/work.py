@@ -8,15 +8,20 @@ from typing import Any, Final
 
 from e2e.audit.leftovers import GANG_LABEL, MINIMUM
 from e2e.audit.reading import Json
-from e2e.chaos.cluster import NAMESPACES, PEER, POOL, REQUESTS, SCHEDULER, Cluster, disk
+from e2e.chaos.cluster import FORCED, NAMESPACES, PEER, POOL, REQUESTS, SCHEDULER, Cluster, disk
 from e2e.chaos.for_kubelets import NO_IMAGE
 from e2e.chaos.judge import BUDGET, NEEDED, gang_of
 from e2e.controlplane import versions
 from e2e.controlplane.kubelet import RUN_SECONDS
+from e2e.controlplane.preparing import PREPARE_FAILS
 
 MOST_PODS: Final = 75
 MOST_WAITING: Final = 35
 _PAUSE_SECONDS: Final = 0.25
+_GRACES: Final = (0, 1, 1, 1, 1, 1, 1, 3)
+"""1 s is the rule; 0 makes every deletion a forced one, which real clusters have too, but rarely."""
+_FAILING: Final = 12
+"""The preparations of the pods of so many turns work, but for one."""
 GROUPS: Final = versions.pod_groups()
 
 
@@ -63,7 +68,7 @@ class Work(threading.Thread):
         gangs = {gang_of(each) for each in going if self._random.random() < 0.8} - {None}
         for each in pods:
             if each in going or gang_of(each) in gangs:
-                self._cluster.delete_pod(each, at_once=self._random.random() < 0.5)
+                self._cluster.delete_pod(each, at_once=self._random.random() < FORCED)
 
     def _single(self) -> None:
         if self._has_peer and self._random.random() < 0.25:
@@ -138,6 +143,10 @@ class Work(threading.Thread):
     def _life(self) -> Json:
         return {RUN_SECONDS: str(self._random.choice((3, 8, 20)))} if self._random.random() < 0.5 else {}
 
+    def _preparation(self) -> Json:
+        """Now and then let the stand-in's drivers fail before they prepare the devices of a pod; real ones do not."""
+        return {} if self._count % _FAILING else {PREPARE_FAILS: "2"}
+
     def _pod(
         self,
         word: str,
@@ -166,11 +175,11 @@ class Work(threading.Thread):
                     "name": f"{word}{self._count}{suffix}",
                     "namespace": self._namespace,
                     "labels": {**(labels or {}), **budget},
-                    "annotations": self._life() if annotations is None else annotations,
+                    "annotations": {**self._preparation(), **(self._life() if annotations is None else annotations)},
                 },
                 "spec": {
                     "schedulerName": SCHEDULER,
-                    "terminationGracePeriodSeconds": self._random.choice((0, 0, 1, 3)),
+                    "terminationGracePeriodSeconds": self._random.choice(_GRACES),
                     "containers": [{"name": "main", "image": NO_IMAGE, "resources": resources}],
                     **spec,
                 },

@@ -2,11 +2,15 @@
 Stand-in for the kubelets and DRA drivers that a cluster lacks: `python -m e2e.controlplane.kubelet --kubeconfig F`.
 
 A pod that is bound goes to Running as soon as its claims are allocated and reserved for it, which is what a kubelet
-demands; else it stays Pending. Annotated `dovetail.dev/run-seconds`, it then goes to Succeeded. A pod that is being
-deleted first goes to Failed, as where a container does not heed SIGTERM; a moment later, in which the claim controller
-gives its claims free, it is gone. Devices with binding conditions get them True in `status.devices`, as their driver
-would do, `dovetail.dev/binding-seconds` later (annotation of the claim); `dovetail.dev/binding-fails: "true"` there
-makes the driver report the failure conditions instead.
+demands. Else it stays Pending, a Warning says why in a kubelet's words, and it is tried again after the kubelet's
+`syncFrequency` (`--sync-seconds`). So it is with preparations that are to fail (`preparing.PREPARE_FAILS`). Annotated
+`dovetail.dev/run-seconds`, a pod that runs then goes to Succeeded. Its status says how its devices are
+(`statuses.UNHEALTHY`). A pod that is being deleted goes to Failed, as where a container does not heed SIGTERM: at once,
+or after `dovetail.dev/stop-seconds` but no later than its grace period. A moment later, in which the claim controller
+gives its claims free, it is gone.
+Devices with binding conditions get them True in `status.devices`, as their driver would do,
+`dovetail.dev/binding-seconds` later (annotation of the claim); `dovetail.dev/binding-fails: "true"` there makes the
+driver report the failure conditions instead.
 
 It speaks as an administrator, a group that priority and fairness leaves alone: it must not eat the share of the
 scheduler under test.
@@ -15,54 +19,63 @@ scheduler under test.
 import argparse
 import asyncio
 import contextlib
+import hashlib
 import itertools
 import logging
 import os
+import random
 import signal
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Coroutine
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
-import msgspec
 
-from e2e.controlplane import wire
-from e2e.controlplane.wire import AllocatedDevice, Allocation, Claim, Pod
+from e2e.controlplane import statuses, wire
+from e2e.controlplane.api import APPLY, JSON, MERGE, STRATEGIC_MERGE, Api, log
+from e2e.controlplane.preparing import Preparation, PreparationError
+from e2e.controlplane.statuses import UNHEALTHY
+from e2e.controlplane.wire import Allocation, Claim, Pod
 
 RUN_SECONDS = "dovetail.dev/run-seconds"
+STOP_SECONDS = "dovetail.dev/stop-seconds"
 BINDING_SECONDS = "dovetail.dev/binding-seconds"
 BINDING_FAILS = "dovetail.dev/binding-fails"
 CONNECTIONS = 64  # beyond this the API server is the limit
-ATTEMPTS = 8
 REMOVAL_SECONDS = 0.5
 """Between a pod's terminal phase and the end of its object: 0.3 to 0.9 s on real nodes."""
-STRATEGIC_MERGE = "application/strategic-merge-patch+json"
-APPLY = "application/apply-patch+yaml"
+SYNC_SECONDS: Final = 60.0
+"""A kubelet tries again after its `syncFrequency` what failed, or up to half of it later: 60 to 90 s by default."""
+SYNC_JITTER: Final = 0.5
+LONGEST_EVENT_PREFIX: Final = 200
+NOT_PREPARED: Final = "FailedPrepareDynamicResources"
 
-log = logging.getLogger("kubelet")
 
-
-async def run(kubeconfig: Path, *, real_nodes: Collection[str] = ()) -> None:
+async def run(kubeconfig: Path, *, real_nodes: Collection[str] = (), sync_seconds: float = SYNC_SECONDS) -> None:
     """Act for the pods on all nodes but those that have kubelets of their own, until cancelled."""
     async with wire.session(kubeconfig, CONNECTIONS) as session:
-        await StandIn(session, real_nodes=real_nodes).run()
+        await StandIn(session, real_nodes=real_nodes, sync_seconds=sync_seconds).run()
 
 
 class StandIn:
     """Every kubelet and driver at once; `run` works until it is cancelled."""
 
-    def __init__(self, session: aiohttp.ClientSession, *, real_nodes: Collection[str] = ()) -> None:
+    def __init__(
+        self, session: aiohttp.ClientSession, *, real_nodes: Collection[str] = (), sync_seconds: float = SYNC_SECONDS
+    ) -> None:
         self._session = session
+        self._api = Api(session)
         self._real_nodes = frozenset(real_nodes)
+        self._sync_seconds = sync_seconds
         self._claims: dict[tuple[str, str], Claim] = {}
-        self._claim_changed: dict[tuple[str, str], list[asyncio.Event]] = defaultdict(list)
+        self._preparation = Preparation(self._api, self._claims)
         # By uid, until the object is gone: a finished life must not begin again because of an event that came late.
         self._lives: dict[str, asyncio.Task[None]] = {}
         self._removals: dict[str, asyncio.Task[None]] = {}
         self._bindings: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, Pod] = {}
         self._addresses = itertools.count(1)
 
     async def run(self) -> None:
@@ -84,63 +97,72 @@ class StandIn:
             if kind == "DELETED":
                 _end(self._lives, uid)
                 _end(self._removals, uid)
+                self._running.pop(uid, None)
+                self._preparation.forget(uid)
             elif pod.spec.node_name in self._real_nodes:
                 continue
             elif pod.metadata.deletion_timestamp is not None:
-                # Without any grace left only a finalizer keeps it, and that is not ours.
-                if uid not in self._removals and pod.metadata.deletion_grace_period_seconds != 0:
+                if uid not in self._removals:
                     _end(self._lives, uid)
                     self._removals[uid] = _begin(self._remove(pod))
-            elif pod.status.phase in {"Pending", "Running"} and pod.knows_its_claims() and uid not in self._lives:
+            elif pod.status.phase in {"Pending", "Running"} and uid not in self._lives:
                 self._lives[uid] = _begin(self._live(pod))
 
     async def _live(self, pod: Pod) -> None:
-        if pod.status.phase == "Pending":
-            for name in pod.claim_names():
-                await self._reserved(pod, name)
-            await self._patch(pod, self._running(pod))
+        if pod.status.phase == "Pending" and not await self._start(pod):
+            return
+        self._running.setdefault(pod.metadata.uid, pod)
         if seconds := pod.metadata.annotations.get(RUN_SECONDS):
             await asyncio.sleep(float(seconds))
-            await self._patch(pod, _ended(pod, 0, "Succeeded"))
+            await self._patch(pod, statuses.ended(pod, 0, "Succeeded"))
 
-    async def _reserved(self, pod: Pod, name: str) -> None:
-        """Wait until a claim is allocated and reserved for the pod."""
-        key = (pod.metadata.namespace, name)
-        changed = asyncio.Event()
-        self._claim_changed[key].append(changed)
-        try:
-            while (claim := self._claims.get(key)) is None or not claim.is_reserved_for(pod):
-                changed.clear()
-                await changed.wait()
-        finally:
-            self._claim_changed[key].remove(changed)
-            if not self._claim_changed[key]:
-                del self._claim_changed[key]
+    async def _start(self, pod: Pod) -> bool:
+        """Start a pod's containers once its claims are prepared; False where the pod was gone first."""
+        warnings: Counter[str] = Counter()
+        newest: Pod | None = pod
+        while newest is not None and newest.metadata.uid == pod.metadata.uid:
+            try:
+                claims = await self._preparation.prepare(newest)
+            except PreparationError as error:
+                if not warnings:
+                    await self._patch(newest, statuses.unprepared(newest))
+                await self._warn(newest, NOT_PREPARED, f"Failed to prepare dynamic resources: {error}", warnings)
+                await asyncio.sleep(self._sync_seconds * (1 + SYNC_JITTER * random.random()))  # noqa: S311 - no secret
+                newest = await self._api.read(pod.path, Pod)
+            else:
+                self._running[pod.metadata.uid] = newest
+                await self._patch(newest, statuses.running(newest, claims, next(self._addresses)))
+                return True
+        return False
 
-    def _running(self, pod: Pod) -> dict[str, Any]:
-        now, number = _now(), next(self._addresses)
-        ip = f"10.{128 + (number >> 16 & 127)}.{number >> 8 & 255}.{number & 255}"
-        conditions = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
-        return {
-            "phase": "Running",
-            "startTime": now,
-            "podIP": ip,
-            "podIPs": [{"ip": ip}],
-            "conditions": [{"type": name, "status": "True", "lastTransitionTime": now} for name in conditions],
-            "containerStatuses": _container_statuses(pod, {"running": {"startedAt": now}}, is_ready=True),
-        }
+    async def _warn(self, pod: Pod, reason: str, message: str, given: Counter[str]) -> None:
+        """Write an event about a pod, or count one that was given before."""
+        given[message] += 1
+        begin = pod.metadata.name[:LONGEST_EVENT_PREFIX].rstrip("-.")
+        name = f"{begin}.{hashlib.sha256(f'{pod.metadata.uid} {message}'.encode()).hexdigest()[:16]}"
+        events = f"/api/v1/namespaces/{pod.metadata.namespace}/events"
+        if given[message] == 1:
+            await self._api.send("POST", events, statuses.warning(pod, name, reason, message), JSON)
+        else:
+            body = {"count": given[message], "lastTimestamp": statuses.now()}
+            await self._api.send("PATCH", f"{events}/{name}", body, MERGE)
 
     async def _patch(self, pod: Pod, status: dict[str, Any]) -> None:
         # With the uid, so that a new pod of the same name never gets the old one's status.
         body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
-        await self._send("PATCH", f"{pod.path}/status", body, STRATEGIC_MERGE)
+        await self._api.send("PATCH", f"{pod.path}/status", body, STRATEGIC_MERGE)
 
     async def _remove(self, pod: Pod) -> None:
+        grace = pod.metadata.deletion_grace_period_seconds or 0
+        if not grace:
+            # The API server removes it itself, if no finalizer keeps it and that request is not cut short.
+            await asyncio.sleep(REMOVAL_SECONDS)
         if pod.status.phase in {"Pending", "Running"}:
-            await self._patch(pod, _ended(pod, 143, "Failed"))
+            await asyncio.sleep(min(float(pod.metadata.annotations.get(STOP_SECONDS, "0")), grace))
+            await self._patch(pod, statuses.ended(pod, 143, "Failed"))
             await asyncio.sleep(REMOVAL_SECONDS)
         body = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod.metadata.uid}}
-        await self._send("DELETE", pod.path, body, "application/json")
+        await self._api.send("DELETE", pod.path, body, JSON)
 
     # claims
 
@@ -150,12 +172,21 @@ class StandIn:
             if kind == "DELETED":
                 self._claims.pop(key, None)
                 _end(self._bindings, uid)
+                self._preparation.forget(uid)
                 continue
-            self._claims[key] = claim
-            for changed in self._claim_changed.get(key, ()):
-                changed.set()
+            before, self._claims[key] = self._claims.get(key, claim), claim
+            if before.metadata.annotations.get(UNHEALTHY) != claim.metadata.annotations.get(UNHEALTHY):
+                await self._tell_health(claim)
             if claim.awaits_binding() and (uid not in self._bindings or self._bindings[uid].done()):
                 self._bindings[uid] = _begin(self._bind(key))
+
+    async def _tell_health(self, claim: Claim) -> None:
+        """Tell anew of the devices of the pods that run with a claim, as a kubelet does when a driver tells it."""
+        namespace = claim.metadata.namespace
+        for pod in list(self._running.values()):
+            if pod.metadata.namespace == namespace and claim.metadata.name in pod.claim_names():
+                claims = {name: found for name in pod.claim_names() if (found := self._claims.get((namespace, name)))}
+                await self._patch(pod, statuses.device_health(pod, claims))
 
     async def _bind(self, key: tuple[str, str]) -> None:
         """Act as the drivers of a claim's devices: say that what they wait for has happened, or has failed."""
@@ -170,7 +201,7 @@ class StandIn:
         is_failure = claim.metadata.annotations.get(BINDING_FAILS) == "true"
         by_driver: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for device in claim.devices_with_conditions():
-            by_driver[device.driver].append(_device_status(device, is_failure=is_failure))
+            by_driver[device.driver].append(statuses.bound_device(device, is_failure=is_failure))
         for driver, devices in by_driver.items():
             body = {
                 "apiVersion": "resource.k8s.io/v1",
@@ -178,23 +209,7 @@ class StandIn:
                 "metadata": {"name": claim.metadata.name, "uid": claim.metadata.uid},
                 "status": {"devices": devices},
             }
-            await self._send("PATCH", f"{claim.path}/status?fieldManager={driver}&force=true", body, APPLY)
-
-    # requests
-
-    async def _send(self, method: str, path: str, body: dict[str, Any], content: str) -> None:
-        """Send one write, again while the server is busy; what is gone or has become another object needs none."""
-        data, headers = msgspec.json.encode(body), {"Content-Type": content}
-        for attempt in range(ATTEMPTS):
-            with contextlib.suppress(aiohttp.ClientConnectionError, TimeoutError):
-                async with self._session.request(method, path, data=data, headers=headers) as answer:
-                    if answer.ok or answer.status in {404, 409}:
-                        return
-                    if answer.status < 500 and answer.status != 429:
-                        log.warning("%s %s: %d %s", method, path, answer.status, await answer.text())
-                        return
-            await asyncio.sleep(0.05 * 2**attempt)
-        log.error("%s %s: given up", method, path)
+            await self._api.send("PATCH", f"{claim.path}/status?fieldManager={driver}&force=true", body, APPLY)
 
 
 def _begin(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -213,58 +228,10 @@ def _tell_failure(task: asyncio.Task[None]) -> None:
         log.error("a pod or claim was left alone", exc_info=error)
 
 
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _container_statuses(pod: Pod, state: dict[str, Any], *, is_ready: bool) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": container.name,
-            "image": container.image,
-            "imageID": "",
-            "ready": is_ready,
-            "started": is_ready,
-            "restartCount": 0,
-            "state": state,
-        }
-        for container in pod.spec.containers
-    ]
-
-
-def _ended(pod: Pod, exit_code: int, phase: str) -> dict[str, Any]:
-    now = _now()
-    reason = "Error" if exit_code else "Completed"
-    state = {"terminated": {"exitCode": exit_code, "reason": reason, "finishedAt": now}}
-    return {
-        "phase": phase,
-        "conditions": [
-            {"type": name, "status": "False", "reason": "PodCompleted", "lastTransitionTime": now}
-            for name in ("ContainersReady", "Ready")
-        ],
-        "containerStatuses": _container_statuses(pod, state, is_ready=False),
-    }
-
-
-def _device_status(device: AllocatedDevice, *, is_failure: bool) -> dict[str, Any]:
-    true = device.binding_failure_conditions if is_failure else device.binding_conditions
-    now = _now()
-    status = {
-        "driver": device.driver,
-        "pool": device.pool,
-        "device": device.device,
-        "conditions": [
-            {"type": name, "status": "True", "reason": "StandIn", "message": "", "lastTransitionTime": now}
-            for name in true
-        ],
-    }
-    return status if device.share_id is None else {**status, "shareID": device.share_id}
-
-
-async def _run_until_told(kubeconfig: Path, real_nodes: Collection[str]) -> None:
+async def _run_until_told(kubeconfig: Path, real_nodes: Collection[str], sync_seconds: float) -> None:
     """Run until SIGTERM or SIGINT, or until the parent process is gone (see `processes.Component`)."""
     loop = asyncio.get_running_loop()
-    task = asyncio.create_task(run(kubeconfig, real_nodes=real_nodes))
+    task = asyncio.create_task(run(kubeconfig, real_nodes=real_nodes, sync_seconds=sync_seconds))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, task.cancel)
     if os.environ.get("DOVETAIL_END_WITH_STDIN"):
@@ -280,9 +247,15 @@ def main() -> None:
     parser.add_argument(
         "--except", dest="real_nodes", nargs="*", default=[], metavar="NODE", help="nodes with kubelets of their own"
     )
+    parser.add_argument(
+        "--sync-seconds",
+        type=float,
+        default=SYNC_SECONDS,
+        help="at least so long after a preparation that failed it is tried again (default: %(default)g)",
+    )
     arguments = parser.parse_args()
     logging.basicConfig(format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    asyncio.run(_run_until_told(arguments.kubeconfig, arguments.real_nodes))
+    asyncio.run(_run_until_told(arguments.kubeconfig, arguments.real_nodes, arguments.sync_seconds))
 
 
 if __name__ == "__main__":

@@ -24,11 +24,25 @@ class Metadata(msgspec.Struct, rename="camel"):
     deletion_grace_period_seconds: int | None = None
 
 
+class UsedClaim(msgspec.Struct):
+    """What a container uses: an entry of the pod's claims, and one request of it or all."""
+
+    name: str
+    request: str = ""
+
+
+class ContainerResources(msgspec.Struct):
+    """ResourceRequirements."""
+
+    claims: list[UsedClaim] = []
+
+
 class Container(msgspec.Struct):
     """Container of a pod; images are never pulled, only named back."""
 
     name: str
     image: str = ""
+    resources: ContainerResources = msgspec.field(default_factory=ContainerResources)
 
 
 class SchedulingGroup(msgspec.Struct, rename="camel"):
@@ -44,10 +58,18 @@ class PodClaim(msgspec.Struct, rename="camel"):
     resource_claim_name: str | None = None
 
 
+class RequestMapping(msgspec.Struct, rename="camel"):
+    """The request that serves an extended resource of a container."""
+
+    container_name: str
+    request_name: str
+
+
 class ExtendedResourceClaim(msgspec.Struct, rename="camel"):
     """The claim that a scheduler made for the pod's extended resources."""
 
     resource_claim_name: str = ""
+    request_mappings: list[RequestMapping] = []
 
 
 class PodSpec(msgspec.Struct, rename="camel"):
@@ -63,6 +85,7 @@ class PodStatus(msgspec.Struct, rename="camel"):
     """PodStatus."""
 
     phase: str = "Pending"
+    start_time: str | None = None
     resource_claim_statuses: list[PodClaim] = []
     extended_resource_claim_status: ExtendedResourceClaim | None = None
 
@@ -84,11 +107,14 @@ class Pod(msgspec.Struct):
         made = {status.name for status in self.status.resource_claim_statuses}
         return all(claim.resource_claim_name or claim.name in made for claim in self.spec.resource_claims)
 
+    def claims_by_entry(self) -> dict[str, str]:
+        """Return the names of the claims by those of the entries in the pod's spec."""
+        references = (*self.spec.resource_claims, *self.status.resource_claim_statuses)
+        return {each.name: each.resource_claim_name for each in references if each.resource_claim_name}
+
     def claim_names(self) -> Iterator[str]:
         """Yield the names of the claims that the pod needs before it may run."""
-        for reference in (*self.spec.resource_claims, *self.status.resource_claim_statuses):
-            if reference.resource_claim_name:
-                yield reference.resource_claim_name
+        yield from self.claims_by_entry().values()
         if self.status.extended_resource_claim_status:
             yield self.status.extended_resource_claim_status.resource_claim_name
 
@@ -106,10 +132,16 @@ class AllocatedDevice(msgspec.Struct, rename="camel"):
     driver: str
     pool: str
     device: str
+    request: str = ""
     share_id: str | None = msgspec.field(name="shareID", default=None)
     binding_conditions: list[str] = []
     binding_failure_conditions: list[str] = []
     conditions: list[Condition] = []
+
+    @property
+    def top_request(self) -> str:
+        """The request without the subrequest that was chosen for it."""
+        return self.request.partition("/")[0]
 
     @property
     def key(self) -> tuple[str, str, str, str | None]:
@@ -157,17 +189,21 @@ class Claim(msgspec.Struct):
         return f"/apis/resource.k8s.io/v1/namespaces/{self.metadata.namespace}/resourceclaims/{self.metadata.name}"
 
     def is_reserved_for(self, pod: Pod) -> bool:
-        """Say whether a kubelet would prepare this claim's devices for the pod."""
+        """Say whether the pod may use this claim, by itself or by its PodGroup."""
         group = pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group else None
-        return self.status.allocation is not None and any(
+        return any(
             consumer.uid == pod.metadata.uid or (consumer.resource == "podgroups" and consumer.name == group)
             for consumer in self.status.reserved_for
         )
 
+    @property
+    def results(self) -> list[AllocatedDevice]:
+        """The allocated devices."""
+        return self.status.allocation.devices.results if self.status.allocation else []
+
     def devices_with_conditions(self) -> list[AllocatedDevice]:
         """Return the allocated devices that have binding conditions."""
-        results = self.status.allocation.devices.results if self.status.allocation else []
-        return [device for device in results if device.binding_conditions]
+        return [device for device in self.results if device.binding_conditions]
 
     def awaits_binding(self) -> bool:
         """Say whether the driver of some device has reported neither success nor failure yet."""

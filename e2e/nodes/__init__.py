@@ -15,6 +15,7 @@ of a node ends with the first one, so nothing is left behind, however a test end
         node.calls()                                            # what the kubelet asked the driver for
         node.steer("prepare.fail-once", "no power")             # the files are listed in go/driver/main.go
         node.kill_driver(); node.start_driver()
+        with node.stopped_driver(): ...                         # it hangs: no answer, nothing is published
         node.kill_kubelet(); node.restart_kubelet(); node.reboot()
         audit(plane, nodes)                                     # -> []: driver, claims and containers agree
 

@@ -86,7 +86,7 @@ class Inside(Component):
     """A program inside a node, through `node enter`, which hands signals on."""
 
     def tell(self, number: signal.Signals) -> None:
-        """Send a signal to the program: SIGHUP, or SIGTERM to let it end in order."""
+        """Send a signal: SIGHUP, SIGTERM to let it end in order, SIGUSR2 to stop it until SIGCONT."""
         self._process.send_signal(number)
 
     def end(self) -> None:
@@ -190,6 +190,18 @@ class Node:
         """Kill every instance of the driver."""
         for each in self._drivers.pop(driver or self.drivers[0], ()):
             each.stop()
+
+    @contextlib.contextmanager
+    def stopped_driver(self, driver: str = "") -> Iterator[None]:
+        """Stop the driver for the block, as one that hangs: it answers no call, and publishes nothing."""
+        instances = self._drivers.get(driver or self.drivers[0], ())
+        for each in instances:
+            each.tell(signal.SIGUSR2)
+        try:
+            yield
+        finally:
+            for each in instances:
+                each.tell(signal.SIGCONT)
 
     def start_driver(self, instance: str = "", driver: str = "") -> Inside:
         """
@@ -305,6 +317,8 @@ class Node:
         return containerd
 
     def _start_kubelet(self) -> None:
+        if self._kubelet:  # what an earlier one has said must not count, and the API has whole seconds
+            time.sleep(1 - time.time() % 1)
         began = time.time()
         config = settings.write_kubelet(self.folder, self._place.cgroup, self._place.spec.kubelet)
         self._kubelet = self._program(
@@ -326,7 +340,6 @@ class Node:
         ready = conditions.get("Ready", {})
         if ready.get("status") != "True":
             return False
-        # The API has whole seconds.
         beat = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(since))
         return str(ready["lastHeartbeatTime"]) >= beat
 

@@ -146,7 +146,7 @@ class MemoryBudget:
         self._owned: Final[defaultdict[str, set[ObjectKey]]] = defaultdict(set)
         """Claims that were left out, by the uid of the pod that they were made for."""
         self._wanted: Final[dict[ObjectKey, None]] = {}
-        """Claims that were left out, and that a pod in memory uses."""
+        """Claims that were left out, and that a pod in memory uses or has used."""
         self.is_closed = False
         """Whether nothing new is kept for now, because the process itself is short of memory."""
 
@@ -204,7 +204,7 @@ class MemoryBudget:
         ahead = 0
         for key in islice(share.left, _MOST_LOOKED_AT):
             left = self._left[key]
-            if key in self._wanted or (key.kind is Kind.CLAIMS and left.uid in self._pods):
+            if self._is_wanted(key, left.uid) or (key.kind is Kind.CLAIMS and left.uid in self._pods):
                 continue  # it comes with its pod
             ahead += left.cost
             if not pool.fits(key.namespace, ahead):

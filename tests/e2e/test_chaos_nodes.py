@@ -229,6 +229,17 @@ def test_disturbances_of_real_nodes_are_done_to_these(cluster: Recorded, real: R
     assert {"publish 8", "publish 7", "publish 6", "publish 8, 1 tainted"} <= set(cluster.log)
 
 
+def test_slices_vanish_only_where_no_kubelet_of_its_own_removes_them(cluster: Recorded, real: RealNodes) -> None:
+    disturbances = Disturbances(cluster, 1, real)
+    disturbances.stop.set()
+    for _ in range(40):
+        disturbances._restart_kubelet()  # noqa: SLF001 - which of its disturbances comes is drawn
+        disturbances._end_driver()  # noqa: SLF001 - as above
+    wiped = {each.partition("spec.nodeName=")[2] for each in cluster.log if each.startswith("DELETE resourceslices?")}
+    assert {"gpu-1", "gpu-2", "gpu-3", "gpu-1,spec.driver=gpu.nvidia.com"} <= wiped
+    assert not [each for each in wiped if each.startswith("gpu-0")]
+
+
 # what the judge finds
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from e2e.controlplane.kubelet import STOP_SECONDS
 from e2e.dovetail import Dovetail
 from tests.integration.test_gangs import gangs_bound, member, pod_group
 from tests.support.controlplane import stopped, wait_until
@@ -45,7 +46,6 @@ def plain(world: World, name: str, cpu: str, **spec: Any) -> Any:
             "name": name,
             "labels": labels,
             "annotations": spec.pop("annotations", {}),
-            "finalizers": spec.pop("finalizers", []),
         },
         "spec": {
             "schedulerName": world.scheduler,
@@ -179,7 +179,7 @@ def test_a_disruption_budget_is_honoured(world: World, start: Start) -> None:
 def test_room_is_held_until_the_victim_is_gone(world: World, start: Start) -> None:
     world.add_nodes(1, devices=1)
     running = start()
-    plain(world, "low", "40", finalizers=["example.com/lingers"])  # as a long grace period has it
+    plain(world, "low", "40", annotations={STOP_SECONDS: "3600"}, terminationGracePeriodSeconds=3600)
     wait_until(lambda: "low" in world.bound())
     plain(world, "high", "60", **HIGH)
     wait_until(lambda: "deletionTimestamp" in (world.get_pod("low") or {"metadata": {}})["metadata"])
@@ -198,9 +198,7 @@ def test_room_is_held_until_the_victim_is_gone(world: World, start: Start) -> No
     wait_until(lambda: bool(world.condition("tiny")))
     assert world.bound().keys() == {"low"}
 
-    path = f"/api/v1/namespaces/{world.namespace}/pods/low"
-    body = {"metadata": {"finalizers": None}}
-    world.plane.request("PATCH", path, body, content="application/merge-patch+json")
+    world.delete_pod("low")
     wait_until(lambda: "high" in world.bound())
 
 
@@ -212,11 +210,11 @@ def test_the_devices_of_a_victim_that_is_gone_are_held_until_its_claim_is_releas
     for name in ("of-low", "of-high", "of-late"):
         world.claim(name)
     begin(world, start, account, tmp_path, devices=True)
-    world.pod("low", claim="of-low")
+    world.pod("low", claim="of-low", terminationGracePeriodSeconds=3600)
     wait_until(lambda: "low" in world.bound())
     path = f"/api/v1/namespaces/{world.namespace}/pods/low"
     merge = {"content": "application/merge-patch+json"}
-    world.plane.request("PATCH", path, {"metadata": {"finalizers": ["example.com/lingers"]}}, **merge)
+    world.plane.request("PATCH", path, {"metadata": {"annotations": {STOP_SECONDS: "3600"}}}, **merge)
     world.pod("high", claim="of-high", **HIGH)
     wait_until(lambda: "deletionTimestamp" in (world.get_pod("low") or {"metadata": {}})["metadata"])
 
@@ -224,7 +222,7 @@ def test_the_devices_of_a_victim_that_is_gone_are_held_until_its_claim_is_releas
         world.plane.request("PATCH", f"{path}/status", {"status": {"phase": "Failed"}}, **merge)
         world.pod("late", claim="of-late")
         wait_until(lambda: bool(world.condition("late")))
-        world.plane.request("PATCH", path, {"metadata": {"finalizers": None}}, **merge)
+        world.delete_pod("low")
         wait_until(lambda: world.get_pod("low") is None)
         world.pod("later", claim="of-late")
         wait_until(lambda: bool(world.condition("later")))

@@ -4,11 +4,12 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import yaml
 
+from e2e.controlplane.kubelet import STOP_SECONDS
 from e2e.controlplane.plane import ControlPlane
 from e2e.dovetail import Dovetail
 from tests.support.controlplane import wait_until
@@ -17,7 +18,7 @@ from tests.support.shell_world import Start, World
 
 pytestmark = pytest.mark.controlplane
 
-HIGH = {"priorityClassName": "system-cluster-critical"}
+HIGH: Final[dict[str, Any]] = {"priorityClassName": "system-cluster-critical"}
 
 
 def is_eviction(method: str, path: str) -> bool:
@@ -25,15 +26,15 @@ def is_eviction(method: str, path: str) -> bool:
     return method == "POST" and path.endswith("/eviction")
 
 
-def plain(world: World, name: str, cpu: str, *finalizers: str, **spec: Any) -> None:
-    """Create a pod that asks for cpu only; a node has 64."""
+def plain(world: World, name: str, cpu: str, *, lingers: bool = False, **spec: Any) -> None:
+    """Create a pod that asks for cpu only; a node has 64. One that lingers stops only when it is deleted by force."""
     container = {"name": "main", "image": "example.com/none", "resources": {"requests": {"cpu": cpu}}}
     body = {
-        "metadata": {"name": name, "finalizers": list(finalizers)},
+        "metadata": {"name": name, "annotations": {STOP_SECONDS: "3600"} if lingers else {}},
         "spec": {
             "schedulerName": world.scheduler,
             "nodeSelector": {"world": world.word},
-            "terminationGracePeriodSeconds": 0,
+            "terminationGracePeriodSeconds": 3600 if lingers else 0,
             "containers": [container],
             "tolerations": [{"operator": "Exists"}],
             **spec,
@@ -42,12 +43,12 @@ def plain(world: World, name: str, cpu: str, *finalizers: str, **spec: Any) -> N
     world.plane.request("POST", f"/api/v1/namespaces/{world.namespace}/pods", body)
 
 
-def fill(world: World, per_node: int, cpu: str, *finalizers: str) -> set[str]:
+def fill(world: World, per_node: int, cpu: str, *, linger: bool = False) -> set[str]:
     """Two nodes that are full of pods of low priority; give their names."""
     world.add_nodes(2, devices=1)
     names = {f"low-{number}" for number in range(2 * per_node)}
     for name in sorted(names):
-        plain(world, name, cpu, *finalizers)
+        plain(world, name, cpu, lingers=linger)
     return names
 
 
@@ -64,11 +65,9 @@ def deleting(world: World) -> set[str]:
 
 
 def let_go(world: World) -> None:
-    """End what pods that are being deleted linger for."""
+    """End the pods that are being deleted."""
     for name in deleting(world):
-        path = f"/api/v1/namespaces/{world.namespace}/pods/{name}"
-        body = {"metadata": {"finalizers": None}}
-        world.plane.request("PATCH", path, body, content="application/merge-patch+json")
+        world.delete_pod(name)
 
 
 class Refusal:
@@ -135,7 +134,7 @@ def test_killed_between_eviction_and_the_victims_end(
 ) -> None:
     del control_plane, tmp_path
     first = start()
-    lows = fill(world, 1, "40", "example.com/lingers")
+    lows = fill(world, 1, "40", linger=True)
     wait_until(lambda: world.bound().keys() == lows)
     plain(world, "high", "60", **HIGH)
     wait_until(lambda: len(deleting(world)) == 1)

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from e2e.controlplane.statuses import UNHEALTHY
 from tests.support.controlplane import wait_until
-from tests.support.shell_world import Json, Start, World
+from tests.support.shell_world import RESOURCE, Json, Start, World
 
 pytestmark = pytest.mark.controlplane
 
@@ -54,3 +55,25 @@ def test_a_replacement_of_a_pod_that_failed_gets_another_device(world: World, st
     wait_until(lambda: len(running(world)) == 1 and running(world)[0]["metadata"]["name"] != name)
 
     assert device_of(world, running(world)[0]) != had
+
+
+@pytest.mark.kubernetes(gates=("ResourceHealthStatus",))
+def test_a_device_that_its_kubelet_calls_unhealthy_is_given_last(world: World, start: Start) -> None:
+    world.add_nodes(1, devices=3)
+    for name in ("first", "next"):
+        world.claim(name)
+    dovetail = start()
+    world.pod("first", claim="first")
+    wait_until(lambda: (world.get_pod("first") or {})["status"]["phase"] == "Running")
+    (had,) = world.devices("first")
+
+    path = f"{RESOURCE}/namespaces/{world.namespace}/resourceclaims/first"
+    body = {"metadata": {"annotations": {UNHEALTHY: had.rpartition("/")[2]}}}
+    world.plane.request("PATCH", path, body, content="application/merge-patch+json")
+    wait_until(lambda: '"event":"device_suspected"' in dovetail.log.read_text())
+    world.delete_pod("first")
+    wait_until(lambda: not world.devices("first"))
+
+    world.pod("next", claim="next")
+    wait_until(lambda: bool(world.devices("next")))
+    assert world.devices("next") != [had]

@@ -93,7 +93,7 @@ def test_a_pod_that_shields_itself_makes_room_for_the_system_and_no_tenant_reads
     assert "secret-low" in others.bound()
     world.delete_pod("user")
 
-    plain(world, "secret-system", "40", finalizers=[], **HIGH)
+    plain(world, "secret-system", "40", **HIGH)
 
     wait_until(lambda: "secret-system" in world.bound())
     wait_until(lambda: others.get_pod("secret-low") is None)

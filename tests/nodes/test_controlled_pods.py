@@ -33,9 +33,10 @@ def test_a_job_tries_again_with_the_device_of_the_pod_that_failed(world: NodesWo
     failing = world.pod_template("one", {"app": "j"}, restartPolicy="Never", arguments=["-after=0.1", "-exit=3"])
     world.create("batch/v1", "jobs", "j", backoffLimit=1, template=failing)
 
-    # The job's controller waits ten seconds before it tries again.
-    wait_until(lambda: [each.call for each in world.calls()] == ["prepare", "unprepare"] * 2, seconds=60)
+    # The job's controller waits ten seconds before it tries again. A kubelet tells the phase last, after unprepare.
+    wait_until(lambda: [each["status"]["phase"] for each in world.pods()] == ["Failed"] * 2, seconds=60)
 
+    assert [each.call for each in world.calls()] == ["prepare", "unprepare"] * 2
     codes = [
         each["state"]["terminated"]["exitCode"] for pod in world.pods() for each in pod["status"]["containerStatuses"]
     ]

@@ -19,7 +19,7 @@ def reasons(world: NodesWorld, pod: str) -> set[str]:
 
 def test_a_pod_runs_once_its_preparation_has_succeeded(world: NodesWorld, ask: Ask) -> None:
     world.publish(GPUS)
-    world.real["node-0"].steer("prepare.fail-once", "no power")
+    world.real["node-0"].steer("prepare.fail", "no power")
     world.claim_of("c", {})
     world.pod("p", claim="c")
     wait_until(lambda: "FailedPrepareDynamicResources" in reasons(world, "p"))
@@ -28,11 +28,13 @@ def test_a_pod_runs_once_its_preparation_has_succeeded(world: NodesWorld, ask: A
     assert "the kubelet does not start it: Failed to prepare dynamic resources" in explained
     assert "no power (FailedPrepareDynamicResources" in explained
 
+    world.real["node-0"].steer("prepare.fail", None)
     container = world.runs("p")
 
     assert "kubelet" not in ask("explain", "p", "-n", world.namespace)
     assert list(container.devices) == held == world.held("c")
-    assert [(each.call, each.error) for each in world.calls()] == [("prepare", "no power"), ("prepare", "")]
+    *failed, succeeded = [(each.call, each.error) for each in world.calls()]
+    assert (set(failed), succeeded) == ({("prepare", "no power")}, ("prepare", ""))
 
 
 def test_a_pod_waits_on_its_node_for_a_driver_that_died(world: NodesWorld) -> None:
@@ -60,18 +62,19 @@ def test_a_claim_keeps_its_device_while_a_kubelet_restarts(world: NodesWorld, as
     pod = world.pod("before", claim="before")
     running, held = world.runs("before"), world.held("before")
 
-    node.restart_kubelet()
+    with node.stopped_driver():  # it would publish again at some moment of the next 30 s
+        node.restart_kubelet()
+        wait_until(lambda: node.published() == [])  # a kubelet removes the slices of drivers that it does not know yet
+        (listed,) = json.loads(ask("devices", "-o", "json"))["items"]
+        assert (listed["node"], listed["state"], listed["problems"][0]["cause"]) == ("node-0", "held", "unpublished")
+        world.claim_of("after", {})
+        world.pod("after", claim="after")
+        wait_until(lambda: world.condition("after").get("status") == "False")
+        assert "none matches" in world.condition("after")["message"]
+        assert "no driver publishes a device that a node of the cluster can use" in world.condition("after")["message"]
+        assert world.held("after") == []
 
-    wait_until(lambda: node.published() == [])  # a kubelet removes the slices of drivers that it does not know yet
-    (listed,) = json.loads(ask("devices", "-o", "json"))["items"]
-    assert (listed["node"], listed["state"], listed["problems"][0]["cause"]) == ("node-0", "held", "unpublished")
-    world.claim_of("after", {})
-    world.pod("after", claim="after")
-    wait_until(lambda: world.condition("after").get("status") == "False")
-    assert "none matches" in world.condition("after")["message"]
-    assert "no driver publishes a device that a node of the cluster can use" in world.condition("after")["message"]
-    assert world.held("after") == []
-    node.publish(GPUS)  # a driver does so by itself within 30 s
+    node.publish(GPUS)
     container = world.runs("after")
     assert list(container.devices) == world.held("after") != held == world.held("before")
     assert (world.get_pod("before") or {})["metadata"]["uid"] == pod["metadata"]["uid"]

@@ -67,4 +67,4 @@ def test_a_preemptor_keeps_its_nomination_until_the_victim_has_given_its_device_
         ("unprepare", "victim"),
         ("prepare", "preemptor"),
     ]
-    assert world.condition("latecomer").get("status") == "False"
+    world.wait_for("latecomer", lambda: world.condition("latecomer").get("status") == "False")

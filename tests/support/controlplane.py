@@ -6,12 +6,15 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from typing import Final
 
 import pytest
 
 from e2e.controlplane import build, gates
 from e2e.controlplane.plane import ControlPlane
 
+SYNC_SECONDS: Final = 0.5
+"""Until the stand-in for kubelets tries again what failed; a kubelet waits for a minute or more."""
 _RESOURCE = "/apis/resource.k8s.io/v1"
 
 
@@ -22,7 +25,8 @@ def control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
     if capture is not None:
         with capture.global_and_fixture_disabled():
             build.controlplane_binary()  # minutes on a fresh machine: its progress must be seen
-    with ControlPlane.start(feature_gates=gates.chosen(), kubelet=True, audit_log=True) as plane:
+    with ControlPlane.start(feature_gates=gates.chosen(), audit_log=True) as plane:
+        plane.start_kubelet(f"--sync-seconds={SYNC_SECONDS}")
         yield plane
 
 

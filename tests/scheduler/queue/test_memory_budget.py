@@ -293,3 +293,19 @@ def test_a_large_claim_is_taken_when_there_is_room_for_it() -> None:
     assert shedding.readmit(*candidate)
     assert [each.value for each in shedding.admit([seen(_large("c"))])] == [_large("c")]
     assert shedding.bytes > 10 * CLAIM_BYTES
+
+
+def test_a_claim_whose_pod_went_is_taken_when_there_is_room_for_it() -> None:
+    shedding = _shedding(budget=8 * MIB)
+    user = msgspec.structs.replace(_waiting("p"), claims=(entry("c", namespace="a"),))
+    shedding.admit([seen(user)])
+    shedding.is_closed = True
+    shedding.admit([seen(_large("c"))])
+    shedding.admit([_gone(user)])
+    shedding.is_closed = False
+
+    (candidate,) = shedding.candidates(10)
+
+    assert shedding.readmit(*candidate)
+    assert [each.value for each in shedding.admit([seen(_large("c"))])] == [_large("c")]
+    assert (shedding.left(Kind.CLAIMS), shedding.candidates(10)) == (0, ())

@@ -15,7 +15,8 @@ import (
 )
 
 // enter runs a program inside a node and ends with its status. SIGUSR1 kills the program, as does the end of standard
-// input; SIGTERM and SIGHUP reach it.
+// input; SIGTERM and SIGHUP reach it. SIGUSR2 stops it, as SIGSTOP would if that reached more than this process, until
+// SIGCONT.
 func enter(args []string) error {
 	if len(args) < 2 {
 		return errors.New("usage: node enter PID PROGRAM [ARGUMENT ...]")
@@ -29,7 +30,7 @@ func enter(args []string) error {
 		return err
 	}
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT)
 	runtime.LockOSThread() // the namespaces are this thread's, and the child's death that of its parent's thread
 	if err := enterNamespaces(pid, "net", "uts", "ipc", "pid", "mnt"); err != nil {
 		return err
@@ -45,8 +46,11 @@ func enter(args []string) error {
 	}()
 	go func() {
 		for each := range signals {
-			if each == syscall.SIGUSR1 {
+			switch each {
+			case syscall.SIGUSR1:
 				each = syscall.SIGKILL
+			case syscall.SIGUSR2:
+				each = syscall.SIGSTOP
 			}
 			_ = program.Process.Signal(each)
 		}

@@ -177,7 +177,10 @@ class Watches:
     def _failed(self, kind: Kind, error: Exception) -> None:
         why = cut(str(error) if isinstance(error, KubeError) else repr(error))
         self._ages.failed(kind, why)
-        if isinstance(error, Unreachable | ServerError | VersionWentBack):
+        # A watch that is silent within the limit says nothing of the cluster. Where many kinds are quiet, one after the
+        # other would hold up the writes, and with a slow server no answer would ever be newer than the last of them.
+        is_quiet = isinstance(error, WatchSilent) and kind not in self._ages.stale()
+        if isinstance(error, Unreachable | ServerError | VersionWentBack) and not is_quiet:
             self._ages.interrupted()
         if isinstance(error, Gone | VersionWentBack | WatchSilent):
             self._metrics.watch_relists.labels(kind).inc()

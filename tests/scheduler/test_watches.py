@@ -21,6 +21,7 @@ from scheduler.kube.errors import (
     TooManyRequests,
     Unreachable,
     VersionWentBack,
+    WatchSilent,
 )
 from scheduler.kube.watching.watch_ages import WatchAges
 from scheduler.observe.health import CheckState, Health
@@ -270,6 +271,21 @@ async def test_an_error_says_nothing_about_the_cluster(
     await asyncio.wait_for(stage.ages.until_fresh(), 5)
     assert stage.states()["cluster"] is CheckState.OK
     assert not looking.done()
+
+
+async def test_quiet_watches_hold_up_no_write_until_their_kind_is_stale(stage: Stage) -> None:
+    for kind in (Kind.PODS, Kind.NODES):
+        stage.clock.advance(90.0)
+        stage.watches._failed(kind, WatchSilent("nothing came for 90 s"))  # noqa: SLF001 - reflectors call it
+        stage.ages.heard(kind)
+        assert await is_done_soon(stage.ages.until_fresh())
+    stage.clock.advance(181.0)
+    stage.watches._failed(Kind.PODS, WatchSilent("nothing came for 90 s"))  # noqa: SLF001 - reflectors call it
+    for kind in (Kind.PODS, Kind.NODES):
+        stage.ages.heard(kind)
+    assert not await is_done_soon(stage.ages.until_fresh())
+    stage.ages.confirmed(stage.ages.interruptions)
+    assert await is_done_soon(stage.ages.until_fresh())
 
 
 async def test_nothing_is_written_to_another_cluster(stage: Stage, identities: Identities) -> None:

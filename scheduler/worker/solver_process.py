@@ -81,7 +81,9 @@ class SolverProcess:
         await self._has_ended.wait()
 
     def kill(self) -> None:
-        """Kill the process now; it holds no state that could be lost."""
+        """Kill the process now; it holds no state that could be lost. Does nothing once it has ended."""
+        if self._has_ended.is_set():
+            return  # the handle may be closed, and its number another process's
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 

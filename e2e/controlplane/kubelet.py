@@ -7,10 +7,9 @@ demands. Else it stays Pending, a Warning says why in a kubelet's words, and it 
 `dovetail.dev/run-seconds`, a pod that runs then goes to Succeeded. Its status says how its devices are
 (`statuses.UNHEALTHY`). A pod that is being deleted goes to Failed, as where a container does not heed SIGTERM: at once,
 or after `dovetail.dev/stop-seconds` but no later than its grace period. A moment later, in which the claim controller
-gives its claims free, it is gone.
-Devices with binding conditions get them True in `status.devices`, as their driver would do,
-`dovetail.dev/binding-seconds` later (annotation of the claim); `dovetail.dev/binding-fails: "true"` there makes the
-driver report the failure conditions instead.
+gives its claims free, it is gone. Devices with binding conditions get them True in `status.devices`, as their driver
+would do, `dovetail.dev/binding-seconds` later (annotation of the claim); `dovetail.dev/binding-fails: "true"` there
+makes the driver report the failure conditions instead.
 
 It speaks as an administrator, a group that priority and fairness leaves alone: it must not eat the share of the
 scheduler under test.

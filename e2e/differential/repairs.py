@@ -13,15 +13,19 @@ def remove_admin_access(case: Case) -> None:
     The pod leaves claims that have such requests and that others may use.
     """
     for claim in case.common:
-        if any(each.get("exactly", {}).get("adminAccess") for each in claim["spec"]["devices"].get("requests", ())):
+        if any(map(_has_admin_access, claim["spec"]["devices"].get("requests", ()))):
             _leave(case.pod["spec"], claim["metadata"]["name"])
     for claim in case.objects:
         devices = claim["spec"].get("devices", {})
-        kept = [each for each in devices.get("requests", ()) if not each.get("exactly", {}).get("adminAccess")]
+        kept = [each for each in devices.get("requests", ()) if not _has_admin_access(each)]
         names = {each["name"] for each in devices.get("requests", ())} - {each["name"] for each in kept}
         if names:
             constraints = [each for each in devices.get("constraints", ()) if not names & set(each.get("requests", ()))]
             claim["spec"]["devices"] = {"requests": kept, "constraints": constraints} if kept else {}
+
+
+def _has_admin_access(request: Json) -> bool:
+    return bool(request.get("exactly", {}).get("adminAccess"))
 
 
 def _leave(spec: Json, claim: str) -> None:

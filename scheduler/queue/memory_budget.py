@@ -204,8 +204,8 @@ class MemoryBudget:
         ahead = 0
         for key in islice(share.left, _MOST_LOOKED_AT):
             left = self._left[key]
-            if self._is_wanted(key, left.uid) or (key.kind is Kind.CLAIMS and left.uid in self._pods):
-                continue  # it comes with its pod
+            if self._is_wanted(key, left.uid) or self._goes_with_pod(key, left.uid):
+                continue
             ahead += left.cost
             if not pool.fits(key.namespace, ahead):
                 return
@@ -240,9 +240,14 @@ class MemoryBudget:
         """Whether it is a claim of a pod in memory, which has paid for it."""
         return key.kind is Kind.CLAIMS and (key in self._uses or self._pods.get(uid, _NO_POD) in self._admitted_objects)
 
+    def _goes_with_pod(self, key: ObjectKey, uid: str) -> bool:
+        """Whether it is a claim made for a pod that is known: it comes when the pod does."""
+        return key.kind is Kind.CLAIMS and uid in self._pods
+
     def _is_room(self, key: ObjectKey, uid: str, cost: int) -> bool:
-        goes_with_pod = key.kind is Kind.CLAIMS and uid in self._pods
-        return not goes_with_pod and not self.is_closed and self._pools[key.kind].fits(key.namespace, cost)
+        return (
+            not self._goes_with_pod(key, uid) and not self.is_closed and self._pools[key.kind].fits(key.namespace, cost)
+        )
 
     def _is_room_beyond(self, key: ObjectKey, cost: int) -> bool:
         """Whether there is room for what a claim has beyond what its pod has paid for."""

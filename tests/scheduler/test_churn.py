@@ -61,6 +61,7 @@ from solver.domain import (
 )
 from tests.support import builders as b
 from tests.support.cluster_builders import gone, seen
+from tests.support.idle_loop import until_idle
 from tests.support.solver_problems import PATIENT
 
 ROUND = 60
@@ -233,8 +234,7 @@ class Town:
 
     async def turn(self) -> None:
         """Let every task run until all wait."""
-        for _ in range(40):
-            await asyncio.sleep(0)
+        await until_idle()
         self.now += 61.0
 
     async def live(self, number: int) -> None:

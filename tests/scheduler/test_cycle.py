@@ -66,6 +66,7 @@ from tests.support.builders import allocation, claim, consumer, gpu_class, gpu_s
 from tests.support.cluster_builders import gone, seen
 from tests.support.extended_builders import RESOURCE, container
 from tests.support.extended_builders import pod as extended_pod
+from tests.support.idle_loop import until_idle
 from tests.support.shell_clock import VirtualClock
 from tests.support.solver_problems import PATIENT
 
@@ -319,7 +320,7 @@ class Noting:
 async def running(hall: Hall) -> AsyncIterator[None]:
     tasks = (asyncio.create_task(hall.cycle.decide()), asyncio.create_task(hall.parts.isolated_lane.run(hall.cycle)))
     try:
-        await settle()
+        await until_idle()
         yield
     finally:
         for task in tasks:
@@ -327,12 +328,6 @@ async def running(hall: Hall) -> AsyncIterator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
         hall.committing.may_write.set()
         await hall.cycle.finish(1.0)
-
-
-async def settle() -> None:
-    """Let every task run until all wait."""
-    for _ in range(20):
-        await asyncio.sleep(0)
 
 
 def state(hall: Hall, name: str) -> PodState | None:
@@ -343,7 +338,7 @@ async def test_a_pod_is_decided_at_once_when_nothing_runs() -> None:
     hall = Hall()
     async with running(hall):
         hall.arrive(pod("p", "c"))
-        await settle()
+        await until_idle()
 
     assert [each.placements[0].pod.name for each in hall.committing.units] == ["p"]
 
@@ -376,13 +371,13 @@ async def test_the_first_batch_waits_for_the_decision_before_it_leads() -> None:
     hall = Hall()
     hall.deciding.may_solve.clear()
     warming = asyncio.create_task(hall.cycle.warm_up())
-    await settle()
+    await until_idle()
     async with running(hall):
         hall.arrive(pod("p", "c"))
-        await settle()
+        await until_idle()
         assert not hall.deciding.batches
         hall.deciding.may_solve.set()
-        await settle()
+        await until_idle()
     await warming
 
     assert hall.deciding.names == [["p"]]
@@ -393,7 +388,7 @@ async def test_a_pod_that_is_placed_has_a_log_line_and_a_record_with_its_devices
     with structlog.testing.capture_logs() as lines:
         async with running(hall):
             hall.arrive(pod("p", "c"))
-            await settle()
+            await until_idle()
 
     (line,) = [each for each in lines if each["event"] == "pod_placed"]
     cycle = next(each for each in lines if each["event"] == "cycle")
@@ -411,7 +406,7 @@ async def test_a_pod_that_could_not_be_bound_is_in_the_history_with_the_reason()
     hall.committing.answer = lambda unit: Refused(unit=unit, reasons=(CONFLICT,))
     async with running(hall):
         hall.arrive(pod("p"))
-        await settle()
+        await until_idle()
 
     found = [each for each in hall.history.newest(0) if isinstance(each, PodRecord)]
     assert {(each.name, each.result, each.message) for each in found} == {("p", PodResult.NOT_BOUND, CONFLICT.message)}
@@ -422,11 +417,11 @@ async def test_pods_that_arrive_while_a_batch_is_solved_are_collected() -> None:
     hall.deciding.may_solve.clear()
     async with running(hall):
         hall.arrive(pod("p"))
-        await settle()
+        await until_idle()
         hall.arrive(pod("q"), pod("r"))
-        await settle()
+        await until_idle()
         hall.deciding.may_solve.set()
-        await settle()
+        await until_idle()
 
     assert hall.deciding.names == [["p"], ["q", "r"]]
 
@@ -436,9 +431,9 @@ async def test_the_next_batch_is_solved_while_the_last_plan_is_written() -> None
     hall.committing.may_write.clear()
     async with running(hall):
         hall.arrive(pod("p"))
-        await settle()
+        await until_idle()
         hall.arrive(pod("q"))
-        await settle()
+        await until_idle()
 
         assert hall.deciding.names == [["p"], ["q"]]
 
@@ -455,10 +450,10 @@ async def writing_after_a_decision(
     hall.deciding.may_solve.clear()
     async with running(hall):
         hall.arrive(pod("p"))
-        await settle()
+        await until_idle()
         now[0] = 10.0
         hall.deciding.may_solve.set()
-        await settle()
+        await until_idle()
         now[0] += later
         yield hall
 
@@ -468,14 +463,14 @@ async def test_pods_collect_for_a_window_while_a_plan_is_written(monkeypatch: py
     async with writing_after_a_decision(monkeypatch, window_seconds=3600.0) as hall:
         for name in ("q", "r"):
             hall.arrive(pod(name))
-            await settle()
+            await until_idle()
         assert hall.deciding.names == [["p"]]
 
         hall.committing.may_write.set()
-        await settle()
+        await until_idle()
         assert hall.deciding.names == [["p"], ["q", "r"]]
         hall.arrive(pod("s"))  # nothing is written: no window delays it
-        await settle()
+        await until_idle()
         assert hall.deciding.names == [["p"], ["q", "r"], ["s"]]
 
 
@@ -485,7 +480,7 @@ async def test_the_window_of_a_decision_is_four_times_as_long(
 ) -> None:
     async with writing_after_a_decision(monkeypatch, window_seconds=3600.0, later=later) as hall:
         hall.arrive(pod("q"))
-        await settle()
+        await until_idle()
         assert hall.deciding.names == decided
 
 
@@ -494,7 +489,7 @@ async def test_a_plan_that_is_written_for_long_delays_no_pod_beyond_the_window(m
         hall.arrive(pod("q"))
         async with asyncio.timeout(20.0):
             while len(hall.deciding.names) < 2:
-                await settle()
+                await until_idle()
         assert hall.deciding.names == [["p"], ["q"]]
 
 
@@ -502,12 +497,12 @@ async def test_finalizers_are_written_during_a_decision_once_one_has_placed_all_
     hall = Hall()
     async with running(hall):
         hall.arrive(pod("p", "c1"))
-        await settle()
+        await until_idle()
         assert hall.finalizing.claims == []
 
         hall.deciding.may_solve.clear()
         hall.arrive(pod("q", "c2"))
-        await settle()
+        await until_idle()
         assert hall.finalizing.claims == ["c2"]
         assert len(hall.committing.units) == 1
 
@@ -519,11 +514,11 @@ async def test_batches_collect_while_the_plan_before_the_last_is_written(monkeyp
     async with running(hall):
         for name in ("p", "q", "r", "s"):
             hall.arrive(pod(name))
-            await settle()
+            await until_idle()
         assert hall.deciding.names == [["p"], ["q"]]
 
         hall.committing.may_write.set()
-        await settle()
+        await until_idle()
 
     assert hall.deciding.names == [["p"], ["q"], ["r", "s"]]
 
@@ -538,7 +533,7 @@ async def test_pods_that_come_while_hard_ones_are_decided_wait_for_three_decisio
         hall.arrive(pod("plain"))
         hall.deciding.may_solve.set()
         for _ in range(20):
-            await settle()
+            await until_idle()
 
     assert [position for position, names in enumerate(hall.deciding.names) if "plain" in names] == [3]
     assert hall.pending.counts()[PodState.ACTIVE] == 0
@@ -550,9 +545,9 @@ async def test_what_is_easy_is_written_while_what_is_hard_is_decided() -> None:
     async with running(hall):
         hall.deciding.may_solve.clear()
         hall.arrive(pod("hard-too", "i"), pod("q", "d"))
-        await settle()
+        await until_idle()
         hall.deciding.may_solve.set()
-        await settle()
+        await until_idle()
 
     assert hall.deciding.names == [["hard", "p"], ["hard"], ["hard-too", "q"], ["hard-too"]]
     assert [each.placements[0].pod.name for each in hall.committing.units] == ["p", "hard", "q", "hard-too"]
@@ -565,7 +560,7 @@ async def test_a_pod_that_is_gone_before_its_own_decision_is_not_put_back() -> N
     async with running(hall):
         hall.cycle.see([gone(pod("hard", "h", node_selector={"zone": "nowhere"}))])
         hall.deciding.may_solve.set()
-        await settle()
+        await until_idle()
 
     assert state(hall, "hard") is None
 
@@ -594,7 +589,7 @@ async def test_what_is_being_written_counts_for_the_next_batch() -> None:
     async with running(hall):
         for number in range(4):
             hall.arrive(pod(f"p{number}", f"c{number}"))
-            await settle()
+            await until_idle()
         devices = {
             result.device.device
             for unit in hall.committing.units
@@ -609,13 +604,13 @@ async def test_a_pod_is_decided_when_its_claim_is_there_and_not_before() -> None
     hall = Hall()
     async with running(hall):
         hall.cycle.see([seen(pod("p", "c")), seen(pod("q"))])
-        await settle()
+        await until_idle()
         assert hall.deciding.names == [["q"]]
         assert hall.telling.told[0] == ("p", "waits on 1: claim c does not exist yet; the pod waits for it")
         assert hall.series("dovetail_unplaced_pods_total", reason="ClaimMissing") == 0
 
         hall.cycle.see([seen(claim("c"))])
-        await settle()
+        await until_idle()
 
     assert hall.deciding.names == [["q"], ["p"]]
     assert [each.placements[0].pod.name for each in hall.committing.units] == ["q", "p"]
@@ -625,7 +620,7 @@ async def test_a_pod_without_a_place_waits_with_its_reasons() -> None:
     hall = Hall()
     async with running(hall):
         hall.arrive(pod("p", cpu=100))
-        await settle()
+        await until_idle()
 
     assert state(hall, "p") is PodState.UNSCHEDULABLE
     assert hall.telling.told[0][1].startswith("waits on 1: ")
@@ -637,7 +632,7 @@ async def test_a_unit_that_no_longer_fits_is_forgotten_and_its_pods_are_tried_ag
     hall.committing.answer = lambda unit: Refused(unit=unit, reasons=(CONFLICT,))
     async with running(hall):
         hall.arrive(pod("p", "c"))
-        await settle()
+        await until_idle()
 
     assert hall.cluster.assumptions().pods == ()
     assert state(hall, "p") is PodState.BACKING_OFF
@@ -650,7 +645,7 @@ async def test_a_unit_that_was_taken_back_gives_its_devices_free() -> None:
     hall.committing.answer = lambda unit: Undone(unit=unit, reasons=(CONFLICT,))
     async with running(hall):
         hall.arrive(pod("p", "c"))
-        await settle()
+        await until_idle()
 
     assert hall.cluster.assumptions().claims == ()
     assert hall.telling.told == [("p", "waits on 1: another client was faster")]
@@ -662,7 +657,7 @@ async def test_an_allocation_that_may_be_stored_stays_assumed(outcome: Callable[
     hall.committing.answer = lambda unit: outcome(unit=unit, reasons=(CONFLICT,), unreleased=unit.claims)
     async with running(hall):
         hall.arrive(pod("p", "c"))
-        await settle()
+        await until_idle()
 
     assert [each.id.name for each in hall.cluster.uncertain_claims()] == ["c"]
     assert hall.cluster.assumptions().pods == ()
@@ -674,7 +669,7 @@ async def test_of_a_unit_that_is_partly_bound_the_allocations_of_the_rest_are_no
     hall.committing.answer = lambda unit: PartlyBound(unit=unit, bound=(), unbound=((unit.placements[0], GONE),))
     async with running(hall):
         hall.arrive(pod("p", "c"))
-        await settle()
+        await until_idle()
 
     assert [each.id.name for each in hall.cluster.uncertain_claims()] == ["c"]
 
@@ -695,15 +690,15 @@ async def test_devices_of_a_claim_for_extended_resources_stay_held_until_it_is_k
     async with running(hall):
         hall.cycle.see([seen(msgspec.structs.replace(gpu_class(), extended_resource_name=RESOURCE))])
         hall.arrive(wanted)
-        await settle()
+        await until_idle()
         assert ("p", "bound to n1") in hall.telling.told
         if is_bound:
             hall.cycle.see([gone(wanted)])
-        await settle()
+        await until_idle()
         assert hall.cluster.assumptions().specials
         assert hall.waits.count == 0
         hall.committing.is_shown.set()
-        await settle()
+        await until_idle()
 
     assert hall.cluster.assumptions().specials == ()
 
@@ -714,7 +709,7 @@ async def test_a_unit_that_yielded_is_told_and_counted() -> None:
     hall.committing.answer = lambda unit: LostRace(unit=unit, devices=(device,), reasons=(CONFLICT,))
     async with running(hall):
         hall.arrive(pod("p", "c"))
-        await settle()
+        await until_idle()
 
     assert ("p", "yielded 1") in hall.telling.told
     assert hall.repairing.lost == [device]
@@ -730,7 +725,7 @@ async def test_of_a_unit_that_is_partly_bound_only_the_rest_is_put_back() -> Non
     async with running(hall):
         hall.cycle.see([seen(claim("shared"))])
         hall.cycle.see([seen(pod("p", "shared")), seen(pod("q", "shared"))])
-        await settle()
+        await until_idle()
 
     assert [each.pod.name for each in hall.cluster.assumptions().pods] == ["p"]
     assert (state(hall, "p"), state(hall, "q")) == (PodState.IN_FLIGHT, PodState.BACKING_OFF)
@@ -741,7 +736,7 @@ async def test_a_unit_whose_writes_had_to_stop_stays_assumed() -> None:
     hall.committing.answer = lambda unit: Aborted(unit=unit)
     async with running(hall):
         hall.arrive(pod("p"))
-        await settle()
+        await until_idle()
 
     assert [each.pod.name for each in hall.cluster.assumptions().pods] == ["p"]
 
@@ -756,7 +751,7 @@ async def test_a_defect_that_meets_one_unit_ends_nothing_else() -> None:
     hall.committing.answer = answer
     async with running(hall):
         hall.arrive(pod("bad"), pod("good"))
-        await settle()
+        await until_idle()
 
     assert ("good", "bound to n1") in hall.telling.told
     assert state(hall, "bad") is PodState.BACKING_OFF
@@ -781,7 +776,7 @@ async def test_a_pod_that_lost_to_one_that_is_gone_is_decided_again(monkeypatch:
     async with running(hall):
         hall.cycle.see([gone(winner)])
         hall.deciding.may_solve.set()
-        await settle()
+        await until_idle()
 
     assert ("loser", "bound to n1") in hall.telling.told
 
@@ -796,7 +791,7 @@ async def test_a_pod_that_lost_to_one_whose_claim_is_gone_is_decided_again(monke
     async with running(hall):
         hall.cycle.see([gone(claim("c", wide)), gone(pod("winner"))])
         hall.deciding.may_solve.set()
-        await settle()
+        await until_idle()
 
     assert ("loser", "bound to n1") in hall.telling.told
 
@@ -847,7 +842,7 @@ async def test_a_bound_pod_counts_as_a_successful_attempt() -> None:
     hall = Hall()
     async with running(hall):
         hall.arrive(pod("p"))
-        await settle()
+        await until_idle()
 
     assert hall.series("scheduler_schedule_attempts_total", result="scheduled", profile="dovetail") == 1
     assert hall.series("scheduler_pod_scheduling_sli_duration_seconds_count", attempts="1") == 1
@@ -858,9 +853,9 @@ async def test_finishing_waits_for_what_is_being_written() -> None:
     hall.committing.may_write.clear()
     async with running(hall):
         hall.arrive(pod("p"))
-        await settle()
+        await until_idle()
         finishing = asyncio.create_task(hall.cycle.finish(30.0))
-        await settle()
+        await until_idle()
         assert not finishing.done()
 
         hall.committing.may_write.set()
@@ -873,7 +868,7 @@ async def test_finishing_gives_up_what_takes_too_long() -> None:
     hall.committing.may_write.clear()
     async with running(hall):
         hall.arrive(pod("p"))
-        await settle()
+        await until_idle()
 
         assert not await hall.cycle.finish(0.01)
 
@@ -883,23 +878,23 @@ async def test_a_pod_that_was_passed_over_goes_first_and_holds_a_node_until_it_i
     big = msgspec.structs.replace(pod("big", "four"), labels=())
     async with running(hall):
         hall.arrive(pod("first", "one"))
-        await settle()
+        await until_idle()
         hall.cycle.see([seen(claim("four", request(count=4)))])
         hall.cycle.see([seen(big)])
-        await settle()
+        await until_idle()
         hall.arrive(pod("second", "two"))
-        await settle()
+        await until_idle()
         hall.cycle.see([seen(msgspec.structs.replace(big, labels=(("again", "1"),)))])
         await asyncio.sleep(1.2)
-        await settle()
+        await until_idle()
         assert [hold.pod.name for hold in hall.starvation.reservations] == ["big"]
         hall.arrive(pod("third", "three"))
-        await settle()
+        await until_idle()
         assert state(hall, "third") is PodState.UNSCHEDULABLE
 
         hall.cycle.see([gone(big)])
         await asyncio.sleep(1.2)
-        await settle()
+        await until_idle()
 
     assert hall.starvation.reservations == ()
     assert "third" in [each.placements[0].pod.name for each in hall.committing.units]
@@ -909,21 +904,21 @@ async def test_no_node_is_held_for_a_pod_whose_claim_is_gone() -> None:
     hall = Hall(starvation_seconds=0.0)
     async with running(hall):
         hall.arrive(pod("first", "one"))
-        await settle()
+        await until_idle()
         hall.cycle.see([seen(claim("four", request(count=4)))])
         hall.cycle.see([seen(pod("big", "four"))])
-        await settle()
+        await until_idle()
         hall.arrive(pod("second", "two"))
-        await settle()
+        await until_idle()
         hall.cycle.see([seen(msgspec.structs.replace(pod("big", "four"), labels=(("again", "1"),)))])
         await asyncio.sleep(1.2)
-        await settle()
+        await until_idle()
         assert [hold.pod.name for hold in hall.starvation.reservations] == ["big"]
 
         hall.cycle.see([gone(claim("four"))])
         hall.cycle.see([seen(msgspec.structs.replace(pod("big", "four"), labels=(("again", "2"),)))])
         await asyncio.sleep(2.2)
-        await settle()
+        await until_idle()
 
     assert state(hall, "big") is PodState.UNSCHEDULABLE
     assert hall.starvation.reservations == ()
@@ -948,10 +943,10 @@ async def test_nothing_is_remembered_of_a_pod_that_is_gone_before_its_decision()
     async with running(hall):
         hall.cycle.see([gone(pod("p", cpu=100))])
         hall.deciding.may_solve.set()
-        await settle()
+        await until_idle()
 
         hall.arrive(pod("q"))
-        await settle()
+        await until_idle()
 
     assert [name for name, _ in hall.telling.told] == ["q"]
     assert hall.starvation.marked(Batch(pods=(pod("p", cpu=100),)), math.inf).overdue == ()
@@ -973,7 +968,7 @@ async def test_of_equal_pods_the_first_is_decided_about_when_a_device_is_freed()
         assert hall.pending.counts()[PodState.UNSCHEDULABLE] == 200
         before = len(hall.deciding.batches)
         hall.cycle.see([gone(pod("old", "old", node_name="n1")), gone(HELD)])
-        await settle()
+        await until_idle()
 
     assert hall.deciding.names[before:] == [["p-0000"]]
     assert ("p-0000", "bound to n1") in hall.telling.told
@@ -985,7 +980,7 @@ async def test_a_pod_that_may_not_evict_for_a_while_is_decided_beside_its_equals
     async with running(hall):
         before = len(hall.deciding.batches)
         hall.cycle.see([gone(pod("old", "old", node_name="n1")), gone(HELD)])
-        await settle()
+        await until_idle()
 
     assert hall.deciding.names[before] == ["p-0000", "p-0150"]
 
@@ -1002,7 +997,7 @@ async def test_of_how_many_nodes_a_reason_counts_some_is_what_the_decision_saw(m
     monkeypatch.setattr(hall.deciding, "decide", decide)
     async with running(hall):
         hall.arrive(pod("p", cpu=100))
-        await settle()
+        await until_idle()
 
     assert hall.telling.told[0] == ("p", "waits on 1: Insufficient cpu")
 
@@ -1038,12 +1033,12 @@ async def test_whatever_one_object_raises_on_its_way_the_others_are_decided(
         with monkeypatch.context() as defect:
             defect.setattr(place, name, method)
             hall.cycle.see([seen(hostile), seen(good)])
-            await settle()
+            await until_idle()
         assert "good" in {each.placements[0].pod.name for each in hall.committing.units}
         assert "hostile" not in {each.placements[0].pod.name for each in hall.committing.units}
         assert hall.series("dovetail_quarantined_objects", kind="pods") == 1
         hall.cycle.see([seen(msgspec.structs.replace(hostile, labels=(("repaired", "yes"),)))])
-        await settle()
+        await until_idle()
     assert {each.placements[0].pod.name for each in hall.committing.units} == {"good", "hostile"}
     assert hall.series("dovetail_quarantined_objects", kind="pods") == 0
 
@@ -1056,7 +1051,7 @@ async def test_a_pod_that_cannot_be_told_from_others_is_like_no_other(monkeypatc
     hall = Hall()
     async with running(hall):
         hall.arrive(pod("p", node_selector={"zone": "nowhere"}), pod("q"))
-        await settle()
+        await until_idle()
     assert [each.placements[0].pod.name for each in hall.committing.units] == ["q"]
 
 
@@ -1074,7 +1069,7 @@ async def test_a_pod_goes_back_although_telling_of_it_fails(
     hall.committing.answer = lambda unit: outcome(unit=unit, reasons=(CONFLICT,))
     async with running(hall):
         hall.arrive(pod("p", "c"))
-        await settle()
+        await until_idle()
 
         assert state(hall, "p") is PodState.BACKING_OFF
 
@@ -1096,7 +1091,7 @@ async def test_of_a_unit_every_pod_is_told_of_though_one_cannot_be(monkeypatch: 
     async with running(hall):
         hall.cycle.see([seen(claim("shared"))])
         hall.cycle.see([seen(pod("p", "shared")), seen(pod("q", "shared"))])
-        await settle()
+        await until_idle()
 
     assert hall.telling.told == [("q", "bound to n1")]
     assert hall.series("dovetail_defects_total", part="settlement") == 1
@@ -1116,7 +1111,7 @@ async def test_what_is_left_unsettled_by_a_defect_is_settled_by_a_live_read(monk
     hall.committing.answer = lambda unit: Undone(unit=unit, reasons=(CONFLICT,))
     async with running(hall):
         hall.arrive(pod("p", "c"))
-        await settle()
+        await until_idle()
 
         assert state(hall, "p") is PodState.BACKING_OFF
 
@@ -1131,7 +1126,7 @@ async def test_a_pod_that_a_live_read_shows_bound_is_not_put_back_after_a_defect
     hall.committing.live = lambda unit: Bound(unit=unit, seconds=0.0)
     async with running(hall):
         hall.arrive(pod("p"))
-        await settle()
+        await until_idle()
 
     assert [each.pod.name for each in hall.cluster.assumptions().pods] == ["p"]
     assert (state(hall, "p"), hall.telling.told) == (PodState.IN_FLIGHT, [("p", "bound to n1")])
@@ -1153,7 +1148,7 @@ async def test_a_unit_stays_assumed_until_a_live_read_decides() -> None:
     async with running(hall):
         hall.arrive(pod("p"))
         for _ in range(5):
-            await settle()
+            await until_idle()
 
         assert states == [(PodState.IN_FLIGHT, 1)] * 5
         assert state(hall, "p") is PodState.BACKING_OFF
@@ -1177,7 +1172,7 @@ async def test_of_a_unit_only_those_pods_are_read_that_a_defect_left_unsettled(m
     async with running(hall):
         hall.cycle.see([seen(claim("shared"))])
         hall.cycle.see([seen(pod("p", "shared")), seen(pod("q", "shared"))])
-        await settle()
+        await until_idle()
 
         assert {state(hall, "p"), state(hall, "q")} == {PodState.BACKING_OFF}
 
@@ -1196,9 +1191,9 @@ async def test_a_defect_in_a_decision_puts_its_pods_back_and_the_next_ones_are_d
     hall.deciding.decide = failing  # type: ignore[method-assign]  # it stands for a defect there
     async with running(hall):
         hall.arrive(pod("bad"))
-        await settle()
+        await until_idle()
         hall.arrive(pod("good"))
-        await settle()
+        await until_idle()
 
         assert state(hall, "bad") is PodState.BACKING_OFF
 
@@ -1221,7 +1216,7 @@ async def test_a_pod_at_which_a_step_of_the_batch_fails_goes_back_alone(
     monkeypatch.setattr(batch_formation, step, failing)
     async with running(hall):
         hall.cycle.see([seen(pod(name)) for name in ("a", "bad", "b", "c")])
-        await settle()
+        await until_idle()
 
         assert state(hall, "bad") is PodState.BACKING_OFF
 
@@ -1249,9 +1244,9 @@ async def test_a_defect_after_a_decision_ends_neither_its_writes_nor_the_loop(
         hall.deciding.decide = preempting  # type: ignore[method-assign]  # what it plans is what a defect meets
     async with running(hall):
         hall.arrive(pod("big", cpu=100), pod("p"))
-        await settle()
+        await until_idle()
         hall.arrive(pod("q"))
-        await settle()
+        await until_idle()
 
         assert state(hall, "big") is PodState.UNSCHEDULABLE
 
@@ -1273,7 +1268,7 @@ async def test_a_unit_that_cannot_be_assumed_goes_back_and_the_others_are_writte
     monkeypatch.setattr(hall.cluster, "assume", failing)
     async with running(hall):
         hall.arrive(pod("bad"), pod("good"))
-        await settle()
+        await until_idle()
 
         assert state(hall, "bad") is PodState.BACKING_OFF
 
@@ -1286,7 +1281,7 @@ async def test_units_that_cannot_begin_are_recovered(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(hall.committing, "commit", fail)
     async with running(hall):
         hall.arrive(pod("p"))
-        await settle()
+        await until_idle()
 
         assert state(hall, "p") is PodState.BACKING_OFF
 
@@ -1308,7 +1303,7 @@ async def test_pods_with_a_node_nominated_are_decided_alone_and_delay_no_other_p
     nominated = (msgspec.structs.replace(pod(name, cpu=100), nominated_node_name="n1") for name in names)
     hall.arrive(*nominated, pod("usual"))
     async with running(hall):
-        await settle()
+        await until_idle()
 
     assert hall.deciding.names[0] == ["usual"]
     assert sorted(hall.deciding.names[1:]) == [[name] for name in names]
@@ -1331,7 +1326,7 @@ async def test_a_pod_that_left_and_came_back_during_a_decision_aside_is_decided_
 
     hall.deciding.is_still_valid = is_still_valid  # type: ignore[attr-defined]
     await hall.cycle.decide_with(Batch(pods=(first,)), ask)
-    await settle()
+    await until_idle()
 
     assert hall.committing.units == []
     assert state(hall, "p") is PodState.IN_FLIGHT

@@ -24,9 +24,11 @@ class EventReader:
         self.response: Final = response
 
     async def next(self) -> ReadEvent:
-        """Wait for an event."""
+        """Wait for an event. Raise EOFError where the stream has ended."""
         async with asyncio.timeout(30):
             text = (await self.response.content.readuntil(b"\n\n")).decode()
+        if not text:
+            raise EOFError("the watch has ended")
         fields = dict(line.split(": ", 1) for line in text.strip("\n").split("\n"))
         data, name = fields["data"], fields["event"]
         packed = name in {"whole", "change"}

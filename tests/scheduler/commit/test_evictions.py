@@ -31,6 +31,7 @@ from solver.domain import (
 )
 from tests.support.builders import node, pod
 from tests.support.cluster_builders import gone, seen
+from tests.support.idle_loop import until_idle
 
 HIGH = pod("high", cpu=2, priority=10)
 GENERATION = 4
@@ -118,8 +119,7 @@ class Stage:
 
     async def run(self, preemption: Preemption = PREEMPTION) -> None:
         self.evictions.begin("dovetail", preemption, {HIGH.id: HIGH})
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await until_idle()
 
 
 @pytest.fixture
@@ -190,8 +190,7 @@ async def test_no_victim_is_evicted_when_the_nomination_cannot_be_written(stage:
 async def test_no_victim_is_evicted_for_a_deleted_pod(stage: Stage) -> None:
     stage.evictions.begin("dovetail", PREEMPTION, {HIGH.id: HIGH})
     stage.cluster.apply(seen(replace(HIGH, is_deleting=True)))
-    for _ in range(20):
-        await asyncio.sleep(0)
+    await until_idle()
 
     assert stage.server.asked == ["PATCH high/status"]
 
@@ -265,8 +264,7 @@ async def test_no_victim_is_evicted_for_a_pod_that_is_nominated_elsewhere_meanwh
 async def test_no_victim_is_evicted_when_one_has_another_uid(stage: Stage, found: Pod) -> None:
     stage.evictions.begin("dovetail", PREEMPTION, {HIGH.id: HIGH})
     stage.cluster.apply(seen(found))
-    for _ in range(20):
-        await asyncio.sleep(0)
+    await until_idle()
 
     assert stage.server.asked == ["PATCH high/status"]
 
@@ -277,8 +275,7 @@ async def test_no_victim_is_evicted_for_two_pods_of_which_one_is_deleted(stage: 
     both = (*PREEMPTION.placements, Placement(pod=other.id, pod_uid=other.uid, node="n1"))
     stage.evictions.begin("dovetail", replace(PREEMPTION, placements=both), {HIGH.id: HIGH, other.id: other})
     stage.cluster.apply(seen(replace(other, is_deleting=True)))
-    for _ in range(20):
-        await asyncio.sleep(0)
+    await until_idle()
 
     assert not any("eviction" in each for each in stage.server.asked)
 

@@ -16,6 +16,7 @@ from scheduler.status.status_writer import StatusWriter
 from solver.domain import Batch, Claim, DeviceStatus, Pod, ReasonCode
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, gone, seen, unit
+from tests.support.idle_loop import until_idle
 
 ALLOCATED = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 POD = b.pod("p", b.entry("c"))
@@ -88,8 +89,7 @@ class PreBindScene:
 
     async def wait(self, claim: Claim = CLAIM) -> "asyncio.Task[DevicesReady | WaitFailed | WaitStopped]":
         task = asyncio.create_task(self.waits.until_ready(UNIT, (claim,)))
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await until_idle()
         return task
 
     def _begin(self) -> None:

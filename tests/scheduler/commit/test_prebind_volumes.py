@@ -16,6 +16,7 @@ from tests.scheduler.commit.test_prebind import ReportedStatus
 from tests.support import builders as b
 from tests.support import volume_builders as v
 from tests.support.cluster_builders import cluster_of, seen, unit
+from tests.support.idle_loop import until_idle
 
 POD = v.using(b.pod("p"), "data")
 DATA = replace(v.volume_claim("data", storage=v.DYNAMIC), resource_version="10")
@@ -53,8 +54,7 @@ class PreBindScene:
         return task
 
     async def turn(self) -> None:
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await until_idle()
 
     async def see(self, *objects: object) -> None:
         for each in objects:

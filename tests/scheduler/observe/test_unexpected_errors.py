@@ -7,6 +7,7 @@ from structlog.testing import capture_logs
 
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined, Tasks, kept_running, together
+from tests.support.idle_loop import until_idle
 
 
 def count(metrics: Metrics, part: Subsystem) -> float | None:
@@ -47,8 +48,7 @@ async def test_the_exception_of_a_task_that_is_never_awaited_is_noted() -> None:
 
     with capture_logs() as lines:
         tasks.begin(fail())
-        for _ in range(3):
-            await asyncio.sleep(0)
+        await until_idle()
 
     assert [line["event"] for line in lines] == ["defect"]
     assert (count(metrics, Subsystem.COMMIT), ends) == (1, [0])

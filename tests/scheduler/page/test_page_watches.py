@@ -33,9 +33,8 @@ async def door() -> AsyncIterator[Door]:
 
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let heartbeats come at once."""
-    for module in (event_stream, page_watches):
-        monkeypatch.setattr(module, "HEARTBEAT_SECONDS", 0.05)
+    """Let looks come at once. How long one may take is left as it is: a right that is lost meanwhile ends the watch."""
+    monkeypatch.setattr(page_watches, "HEARTBEAT_SECONDS", 0.05)
 
 
 @asynccontextmanager
@@ -358,6 +357,7 @@ async def test_a_server_that_stops_ends_its_watches() -> None:
 async def test_a_caller_hears_of_the_server_while_its_rights_are_looked_up(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(event_stream, "HEARTBEAT_SECONDS", 0.05)
     gate = asyncio.Event()
     answer = door.reviewing.request
 

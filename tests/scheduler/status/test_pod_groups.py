@@ -22,6 +22,7 @@ from scheduler.status.status_writer import StatusWriter
 from solver.domain import GangId, Pod, PodGroup, Reason, ReasonCode, Unplaced
 from tests.support import builders as b
 from tests.support.cluster_builders import became, seen
+from tests.support.idle_loop import until_idle
 
 GANG = GangId(b.NAMESPACE, "g", "scheduling.k8s.io")
 COLLECTION = "/apis/scheduling.k8s.io/v1beta1/podgroups"
@@ -82,8 +83,7 @@ class Scene:
     async def written(self) -> list[tuple[str, dict[str, Any]]]:
         """What has been sent since the last time."""
         running = asyncio.create_task(self.groups.run())
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await until_idle()
         running.cancel()
         sent, self.server.sent = self.server.sent, []
         return sent

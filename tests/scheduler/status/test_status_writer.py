@@ -20,6 +20,7 @@ from scheduler.status.rate_limits import StatusTokenBucket
 from scheduler.status.status_writer import StatusWriter
 from solver.domain import Pod, Reason, ReasonCode
 from tests.support.builders import pod
+from tests.support.idle_loop import until_idle
 from tests.support.shell_clock import Ahead
 
 FULL = Reason(code=ReasonCode.NODE_RESOURCES, message="Insufficient cpu", node_count=3)
@@ -91,7 +92,7 @@ class Scene:
 
     async def let_go(self) -> None:
         self.slots.is_open.set()
-        await settle()
+        await until_idle()
 
 
 @asynccontextmanager
@@ -99,7 +100,7 @@ async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     made = Scene(monkeypatch)
     task = asyncio.create_task(made.writer.run())
     try:
-        await settle()
+        await until_idle()
         yield made
     finally:
         task.cancel()
@@ -133,18 +134,13 @@ async def test_a_late_report_that_fails_is_not_tried_for_ever(monkeypatch: pytes
         monkeypatch.setattr("scheduler.status.status_writer.with_missing_rights", _fail)
         at.writer.report_unschedulable(P, (MISSING,), 3)
         await asyncio.sleep(0.01)
-        await settle()
+        await until_idle()
         monkeypatch.undo()
         assert at.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "status"}) == 1
 
 
 def _fail(*_: object) -> None:
     raise RuntimeError("a defect")
-
-
-async def settle() -> None:
-    for _ in range(20):
-        await asyncio.sleep(0)
 
 
 async def test_a_waiting_pod_gets_a_condition_and_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +177,7 @@ async def test_a_condition_that_could_not_be_written_is_written_the_next_time(mo
 async def test_a_pod_whose_commit_has_begun_gets_no_condition(monkeypatch: pytest.MonkeyPatch) -> None:
     async with scene(monkeypatch) as at:
         at.writer.report_unschedulable(P, (FULL,), 3)
-        await settle()
+        await until_idle()
 
         await at.writer.suppress((P.uid,))
         await at.let_go()
@@ -206,7 +202,7 @@ async def test_a_claim_that_is_missing_for_a_moment_is_not_worth_a_write(monkeyp
         await at.let_go()
         at.writer.record_scheduled(P, "n1")
         at.writer.forget(P.uid)
-        await settle()
+        await until_idle()
 
     assert (at.conditions, at.events) == ([], ["Scheduled"])
 
@@ -224,7 +220,7 @@ async def test_a_claim_that_stays_missing_is_reported(monkeypatch: pytest.Monkey
 async def test_of_too_many_events_the_oldest_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduler.status.status_queue._MOST_EVENTS", 10)
     async with scene(monkeypatch) as at:
-        await settle()
+        await until_idle()
         for _ in range(15):
             at.writer.record_scheduled(P, "n1")
         await at.let_go()
@@ -303,7 +299,7 @@ async def test_since_when_a_pod_waits_stays_when_the_reason_changes(monkeypatch:
         at.writer.report_unschedulable(P, (Reason(code=ReasonCode.NODE_AFFINITY, message="none"),), 3)
         for _ in range(9):
             at.writer.earn()
-        await settle()
+        await until_idle()
 
     assert len(at.since) == 2
     assert at.since[0] == at.since[1]
@@ -317,7 +313,7 @@ async def test_since_when_a_pod_waits_is_taken_over_from_the_scheduler_before(mo
         await at.let_go()
         at.writer.forget(P.uid)
         at.writer.report_unschedulable(P, (FULL,), 3)
-        await settle()
+        await until_idle()
 
     assert at.since[0] == before
     assert at.since[1] > before

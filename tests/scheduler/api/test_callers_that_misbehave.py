@@ -19,6 +19,7 @@ from scheduler.observe.metrics import Metrics
 from scheduler.settings import default
 from solver.domain import Placement, PodId
 from tests.scheduler.api.test_api_server import Hall, hall
+from tests.support.shell_clock import Ahead
 
 _HEAD = b"GET /v1alpha1/history HTTP/1.1\r\nHost: scheduler\r\n"
 
@@ -26,7 +27,7 @@ _HEAD = b"GET /v1alpha1/history HTTP/1.1\r\nHost: scheduler\r\n"
 @asynccontextmanager
 async def connected(at: Hall) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     host, _, port = at.url.removeprefix("http://").rpartition(":")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         reader, writer = await asyncio.open_connection(host, int(port))
         yield reader, writer
         writer.close()
@@ -66,26 +67,26 @@ async def test_a_connection_without_a_request_is_closed(sent: bytes, monkeypatch
             assert await reader.read() == b""
 
 
-async def test_a_connection_of_a_known_caller_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caller_connection, "_FIRST_REQUEST_SECONDS", 0.5)
+async def test_a_connection_of_a_known_caller_stays() -> None:
+    clock = Ahead()
     request = b"GET /v1alpha1/nothing HTTP/1.1\r\nHost: scheduler\r\nAuthorization: Bearer token-ops\r\n\r\n"
     async with hall() as at, connected(at) as (reader, writer):
         writer.write(request)
         await reader.readuntil(b"}")
-        await asyncio.sleep(0.6)
+        await clock.sleep(caller_connection._FIRST_REQUEST_SECONDS + 1.0)  # noqa: SLF001 - just longer
         writer.write(request)
 
         assert (await reader.readline()).split()[1] == b"404"
 
 
-async def test_a_document_that_is_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "_SEND_SECONDS", 0.5)
+async def test_a_document_that_is_not_read_is_dropped() -> None:
+    clock = Ahead()
     async with hall() as at, connected(at) as (reader, writer):
         large = Placement(pod=PodId("team", "large"), pod_uid="large", node="n" * 30_000_000)
         at.subjects.history.bound(2, large, (), 1.0)
         writer.write(_HEAD + b"Authorization: Bearer token-ops\r\n\r\n")
         assert b"Content-Length: 300" in await reader.readuntil(b"\r\n\r\n")
-        await asyncio.sleep(0.7)
+        await clock.sleep(http_server._SEND_SECONDS + 1.0)  # noqa: SLF001 - just longer
 
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await reader.readexactly(30_000_000)
@@ -107,7 +108,7 @@ class Asked:
 
 
 async def test_a_leader_that_loses_the_lease_while_rights_are_checked_has_no_defect() -> None:
-    async with hall() as at, asyncio.timeout(30):
+    async with hall() as at, asyncio.timeout(60):
         asked = Asked(at)
         answer = asyncio.create_task(at.get("/v1alpha1/queue?namespace=team"))
         await asked.is_waiting.wait()
@@ -119,7 +120,7 @@ async def test_a_leader_that_loses_the_lease_while_rights_are_checked_has_no_def
 
 async def test_one_caller_does_not_take_all_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caller_api, "_OF_ONE_CALLER", 1)
-    async with hall() as at, asyncio.timeout(30):
+    async with hall() as at, asyncio.timeout(60):
         asked = Asked(at)
         first = asyncio.create_task(at.get("/v1alpha1/queue"))
         await asked.is_waiting.wait()
@@ -161,7 +162,7 @@ async def test_a_certificate_without_its_key_leaves_the_old_one(
     files = Certificate(str(certificate), str(tmp_path / "tls.key"))
     monkeypatch.setattr(http_server, "_tls", unreadable)
     reloading = asyncio.create_task(http_server._reload(cast("Any", context), files))  # noqa: SLF001 - it never ends
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not tried.is_set() and not loaded.is_set():
             certificate.write_text("new")
             await asyncio.sleep(0.01)
@@ -186,7 +187,7 @@ class BrokenOnce:
 
 async def test_a_defect_of_the_history_does_not_end_the_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduler.observe.unexpected_errors._PAUSE_SECONDS", 0.0)
-    async with hall() as at, asyncio.timeout(30):
+    async with hall() as at, asyncio.timeout(60):
         broken = BrokenOnce()
         cluster = SimpleNamespace(snapshot=lambda: SimpleNamespace(claims=(), slices=()), pod=lambda _: None)
         parts = SimpleNamespace(

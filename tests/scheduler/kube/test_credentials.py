@@ -2,6 +2,7 @@ import asyncio
 import base64
 import datetime as dt
 import stat
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from scheduler.kube.credentials import ClientConfig, Credentials
 from scheduler.kube.errors import ConfigurationError
 from scheduler.kube.login import exec_plugin
 from scheduler.kube.login import kubeconfig as kubeconfig_module
+from tests.support.controlplane import wait_until
 
 CERTIFICATE = base64.b64encode(b"not a certificate").decode()
 
@@ -353,7 +355,13 @@ def test_a_plugin_that_does_not_end_is_ended_with_all_that_it_has_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exec_plugin, "PLUGIN_SECONDS", 0.5)
-    pids = tmp_path / "pids"
+    pids, communicate = tmp_path / "pids", subprocess.Popen.communicate
+
+    def begun(process: "subprocess.Popen[str]", **options: Any) -> tuple[str, str]:
+        wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"), seconds=60.0)
+        return communicate(process, **options)
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", begun)
     script = f"sleep 600 & echo $! $$ > {pids}; wait"
     with pytest.raises(ConfigurationError, match=r"exec: the credential plugin did not end within 0\.5 s"):
         credentials.load_kubeconfig(kubeconfig(tmp_path, user=plugin(tmp_path, script)))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from asyncio.subprocess import PIPE
@@ -73,14 +74,19 @@ async def test_a_process_that_ends_is_a_refusal(script: str, message: str) -> No
     assert message in str(refusal)
 
 
-async def test_a_process_that_does_not_limit_itself_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_process_that_does_not_limit_itself_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = list[asyncio.subprocess.Process]()
+    start = asyncio.create_subprocess_exec
+
+    async def noted(*command: Any, **options: Any) -> asyncio.subprocess.Process:
+        started.append(await start(*command, **options))
+        return started[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
     monkeypatch.setattr(fit_questions, "SECONDS", 0.0)
-    monkeypatch.setattr(fit_questions, "_START_SECONDS", 2.0)
-    file = tmp_path / "pid"
-    script = f"import os, time; open({str(file)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
-    assert "there is no answer within" in str(await refused(running(script)))
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(file.read_text()), 0)
+    monkeypatch.setattr(fit_questions, "_START_SECONDS", 0.1)
+    assert "there is no answer within" in str(await refused(running("import time; time.sleep(600)")))
+    assert [each.returncode for each in started] == [-signal.SIGKILL]
 
 
 class Gate:

@@ -166,9 +166,12 @@ async def test_a_fleet_that_cannot_be_read_is_said_and_the_picture_stays() -> No
 async def test_a_page_that_no_one_watches_is_not_read() -> None:
     source = Source()
     async with served(source) as (session, url):
+        before = asyncio.all_tasks()
         async with session.get(f"{url}/v1alpha1/map?watch=true") as response:
             await EventReader(response).until("state")
-        await asyncio.sleep(0.2)
+        async with asyncio.timeout(60):
+            while asyncio.all_tasks() - before:  # noqa: ASYNC110 - the server notices in its own time that no one reads
+                await asyncio.sleep(0.01)
         readings = source.readings
         source.clock.advance(600.0)
         await asyncio.sleep(0.2)

@@ -19,6 +19,7 @@ from solver.domain import ClaimId, PodId
 from solver.domain.fleet import FleetQuery, Grouping
 from tests.support import builders as b
 from tests.support.cluster_builders import seen
+from tests.support.controlplane import stopped
 from tests.support.shell_clock import VirtualClock
 from tests.support.shell_process import running
 
@@ -74,12 +75,14 @@ async def test_a_question_that_is_given_up_during_a_decision_does_not_end_the_wo
     """The worker reads nothing while it decides: what is sent before the question waits for it."""
     async with running() as shell:
         asking, pid = FleetClient(shell.worker, shell.cluster, default()), shell.worker.pid
-        decision = asyncio.create_task(shell.decide(("slow",)))
-        await asyncio.sleep(0.3)
-        shell.see(seen(b.node("a", labels={"large": "x" * 4_000_000})))
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.1):
-                await asking.ask(question())
+        assert pid is not None
+        with stopped(pid):  # it decides as long as this takes
+            decision = asyncio.create_task(shell.decide(("slow",)))
+            await asyncio.sleep(0.3)
+            shell.see(seen(b.node("a", labels={"large": "x" * 4_000_000})))
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await asking.ask(question())
         await decision
 
         assert shell.worker.pid == pid

@@ -164,13 +164,14 @@ async def test_an_error_of_connecting_is_raised_to_who_starts_the_thread() -> No
 
 
 async def test_errors_and_cancellations_pass_between_the_threads() -> None:
-    ended = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
     async def fail() -> None:
         raise LeadershipLost("gone")
 
     async def wait() -> None:
         try:
+            begun.set()
             await asyncio.Event().wait()
         finally:
             ended.set()
@@ -179,7 +180,7 @@ async def test_errors_and_cancellations_pass_between_the_threads() -> None:
         with pytest.raises(LeadershipLost, match="gone"):
             await thread.run(fail())
         waiting: asyncio.Task[None] = asyncio.create_task(_run(thread, wait()))
-        await asyncio.sleep(0)
+        assert await asyncio.to_thread(begun.wait, 60)
         waiting.cancel()
     assert ended.is_set()
 

@@ -18,6 +18,7 @@ from scheduler.status.status_writer import StatusWriter
 from solver.domain import Pod
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, seen, unit
+from tests.support.idle_loop import until_idle
 from tests.support.neighbour_builders import neighbour, term
 
 NODES = [b.node(name, labels={"zone": zone, "host": name}) for name, zone in (("n1", "a"), ("n2", "a"), ("n3", "b"))]
@@ -165,7 +166,7 @@ async def test_a_unit_that_waits_for_another_holds_no_slot_and_delays_no_decisio
         units = [placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")]
         await commit.begin(units)
         tasks = [asyncio.create_task(commit.commit(each)) for each in reversed(units)]
-        await asyncio.sleep(0.01)
+        await until_idle()
         assert (waits.count, begun_at) == (1, [1])
         for task in tasks:
             task.cancel()

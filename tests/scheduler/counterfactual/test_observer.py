@@ -164,7 +164,7 @@ def test_an_outcome_of_a_watch_that_cannot_be_written_ends_the_observation(
         with ObservationRecord(tmp_path / "record") as record:
             made = observer.Observation(NO_CLIENT, options([]), record)
             made._failed(Kind.PODS, RecordError("no space left"))  # noqa: SLF001 - what the reflector calls
-            await asyncio.wait_for(made._follow(asyncio.Event()), 10)  # noqa: SLF001 - the loop of an observation
+            await asyncio.wait_for(made._follow(asyncio.Event()), 60)  # noqa: SLF001 - the loop of an observation
 
     with pytest.raises(RecordError, match="no space left"):
         asyncio.run(follow())

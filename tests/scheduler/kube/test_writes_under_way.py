@@ -7,6 +7,7 @@ import pytest
 
 from scheduler.kube.errors import AnswerLost, Conflict, KubeError
 from scheduler.kube.writer import WritesUnderWay
+from tests.support.idle_loop import until_idle
 from tests.support.shell_clock import VirtualClock
 
 
@@ -33,10 +34,10 @@ async def test_a_write_without_an_answer_is_waited_for(writes: WritesUnderWay) -
             await answered.wait()
 
     writing, ending = asyncio.create_task(write()), asyncio.create_task(writes.ended())
-    await asyncio.sleep(0.01)
+    await until_idle()
     assert not ending.done()
     answered.set()
-    await asyncio.wait_for(ending, 5)
+    await asyncio.wait_for(ending, 60)
     await writing
 
 

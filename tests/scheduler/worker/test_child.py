@@ -48,7 +48,7 @@ def threads_of(pid: int | None) -> int:
 
 
 async def ended(pid: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while is_there(pid):  # noqa: ASYNC110 - another process ends
             await asyncio.sleep(0.01)
 

@@ -18,7 +18,7 @@ def test_the_first_server_is_the_one_that_was_launched_ahead() -> None:
     for each in (first, second):
         assert each.process.poll() is None
         each.control.close()
-        assert each.process.wait(10) == 0
+        assert each.process.wait(60) == 0
 
 
 def test_a_server_that_is_not_needed_is_ended() -> None:

@@ -28,7 +28,7 @@ RECORD = recording.Record(
 async def saved(recorder: DecisionRecorder) -> None:
     """Save a decision, and wait until the recorder may save another one."""
     recorder.save(RECORD)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while recorder.begin(lambda: RECORD.snapshot) is None:  # noqa: ASYNC110 - it ends in a thread
             await asyncio.sleep(0.01)
 

@@ -91,7 +91,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         )
         monkeypatch.setattr(asyncio, "sleep", no_pause)
         task = asyncio.create_task(reflector.run())
-        await asyncio.wait_for(script.finished.wait(), 10)
+        await asyncio.wait_for(script.finished.wait(), 60)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert reflector.synced.is_set()
@@ -216,7 +216,7 @@ async def test_whatever_is_raised_where_changes_are_taken_the_task_goes_on_and_g
         cast("Client", script), Kind.NAMESPACES, take, lambda _, error: errors.append(error), ages=ages
     )
     task = asyncio.create_task(reflector.run())
-    await asyncio.wait_for(script.finished.wait(), 10)
+    await asyncio.wait_for(script.finished.wait(), 60)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert (given, len(errors), len(pauses)) == (["a", "a"], 1, 1)
@@ -245,7 +245,7 @@ async def test_a_defect_long_after_others_costs_no_more_than_the_first(monkeypat
         cast("Client", script), Kind.NAMESPACES, take, lambda _, __: None, ages=WatchAges(LIMIT_SECONDS)
     )
     task = asyncio.create_task(reflector.run())
-    await asyncio.wait_for(script.finished.wait(), 10)
+    await asyncio.wait_for(script.finished.wait(), 60)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert (errors, len(pauses)) == (8, 8)
@@ -294,7 +294,7 @@ async def test_the_ages_hear_of_a_kind_at_the_end_of_its_listing_and_with_each_l
     monkeypatch.setattr(asyncio, "sleep", clock.sleep)
     reflector = Reflector(cast("Client", script), Kind.NAMESPACES, lambda _: None, lambda _, __: None, ages=ages)
     task = asyncio.create_task(reflector.run())
-    await asyncio.wait_for(script.finished.wait(), 10)
+    await asyncio.wait_for(script.finished.wait(), 60)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     expired, old = heard[4:6]
@@ -326,7 +326,7 @@ async def test_a_watch_that_says_nothing_of_its_objects_is_not_heard_of_and_aske
     reflector = Reflector(cast("Client", script), Kind.NAMESPACES, lambda _: None, lambda _, __: None, ages=ages)
     reflector._relisted_at = float("inf")  # noqa: SLF001 - a line that cannot be read has led to a listing already
     task = asyncio.create_task(reflector.run())
-    await asyncio.wait_for(script.finished.wait(), 10)
+    await asyncio.wait_for(script.finished.wait(), 60)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert len(script.asked) == 5

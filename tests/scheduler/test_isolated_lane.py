@@ -25,9 +25,10 @@ from solver.domain import (
     UndecidedCause,
     Unplaced,
 )
-from tests.scheduler.test_cycle import Deciding, Hall, running, settle
+from tests.scheduler.test_cycle import Deciding, Hall, running
 from tests.support.builders import claim, member, pod
 from tests.support.cluster_builders import gone, seen
+from tests.support.idle_loop import until_idle
 from tests.support.shell_clock import Ahead
 from tests.support.solver_problems import PATIENT
 
@@ -119,7 +120,7 @@ class Stage:
 
     async def pass_seconds(self, seconds: float) -> None:
         await self.ahead.sleep(seconds)
-        await settle()
+        await until_idle()
 
     def state(self, each: Pod) -> PodState | None:
         return self.hall.pending.state(each.id)
@@ -138,7 +139,7 @@ async def test_a_costly_pod_is_decided_beside_the_batches() -> None:
     stage = Stage()
     async with running(stage.hall):
         costly = stage.arrive("costly", "c")
-        await settle()
+        await until_idle()
 
     assert stage.is_bound(costly)
     assert stage.deciding.aside == [["costly"]]
@@ -150,9 +151,9 @@ async def test_no_batch_waits_for_a_costly_decision() -> None:
     stage.deciding.may_decide_isolated.clear()
     async with running(stage.hall):
         costly = stage.arrive("costly", "c")
-        await settle()
+        await until_idle()
         cheap = stage.arrive("cheap", "d")
-        await settle()
+        await until_idle()
 
         assert stage.is_bound(cheap)
         assert not stage.is_bound(costly)
@@ -166,20 +167,20 @@ async def test_a_device_that_a_batch_took_meanwhile_is_not_given_twice() -> None
         deciding = stage.deciding.decided
         stage.deciding.may_decide_isolated.clear()
         costly = stage.arrive("costly", "c")
-        await settle()
+        await until_idle()
         # The plan is made on the cluster as it was before the batch that comes now, as a child's is.
         before = deciding(Batch(pods=(costly,)), set(), Policy())
         stage.deciding.decided = lambda *_: before  # type: ignore[method-assign]  # a plan that comes late
         stage.deciding.may_solve.clear()
         cheap = stage.arrive("cheap", "d")
-        await settle()
+        await until_idle()
         stage.deciding.decided = deciding  # type: ignore[method-assign]  # as it was
         stage.deciding.may_solve.set()
-        await settle()
+        await until_idle()
         assert stage.is_bound(cheap)
         stage.deciding.decided = lambda *_: before  # type: ignore[method-assign]  # a plan that comes late
         stage.deciding.may_decide_isolated.set()
-        await settle()
+        await until_idle()
 
     given = [
         result.device
@@ -202,7 +203,7 @@ async def test_a_pod_whose_plan_was_overtaken_is_placed_where_the_batches_do_not
     stage.deciding.is_still_valid = is_still_valid  # type: ignore[method-assign]
     async with running(stage.hall):
         costly = stage.arrive("costly", "c")
-        await settle()
+        await until_idle()
         for _ in range(3):
             await stage.pass_seconds(20.0)
 
@@ -215,16 +216,16 @@ async def test_a_costly_plan_waits_so_that_the_batch_under_way_does_not_take_the
     stage.deciding.may_decide_isolated.clear()
     async with running(stage.hall):
         costly = stage.arrive("costly", "c")
-        await settle()
+        await until_idle()
         stage.deciding.may_solve.clear()
         stage.arrive("cheap", "d")
-        await settle()
+        await until_idle()
         stage.deciding.may_decide_isolated.set()
-        await settle()
+        await until_idle()
         assert not stage.is_bound(costly)
 
         stage.deciding.may_solve.set()
-        await settle()
+        await until_idle()
 
     given = [each.claim.name for unit in stage.hall.committing.units for each in unit.allocations]
     assert given[0] == "d"
@@ -234,7 +235,7 @@ async def test_a_pod_that_broke_the_limit_rests_and_is_told_what_to_write_and_wh
     stage = Stage()
     async with running(stage.hall):
         hopeless = stage.arrive("costly-hopeless", "c")
-        await settle()
+        await until_idle()
 
         assert stage.state(hopeless) is PodState.BACKING_OFF
         assert "write a shorter one; the scheduler tries again in 30 s" in stage.told(hopeless)[-1]
@@ -244,7 +245,7 @@ async def test_the_rest_doubles_up_to_ten_minutes() -> None:
     stage = Stage()
     async with running(stage.hall):
         stage.arrive("costly-hopeless", "c")
-        await settle()
+        await until_idle()
         for seconds in (30, 60, 120, 240, 480, 600, 600):
             count = len(stage.deciding.aside)
             await stage.pass_seconds(seconds - 1)
@@ -257,12 +258,12 @@ async def test_guilt_outlives_the_pod_because_the_next_one_has_its_spec() -> Non
     stage = Stage()
     async with running(stage.hall):
         first = stage.arrive("costly-hopeless-a", "a")
-        await settle()
+        await until_idle()
         stage.hall.cycle.see([gone(first)])
         batches = len(stage.deciding.batches)
 
         second = stage.arrive("costly-hopeless-b", "b")
-        await settle()
+        await until_idle()
 
         assert len(stage.deciding.batches) == batches  # no batch pays for it
         assert stage.state(second) is PodState.BACKING_OFF
@@ -274,10 +275,10 @@ async def test_another_spec_the_same_owner_is_not_guilty() -> None:
     stage = Stage()
     async with running(stage.hall):
         stage.arrive("costly-hopeless-a", "a")
-        await settle()
+        await until_idle()
 
         other = stage.arrive("plain", "b", cpu=2)
-        await settle()
+        await until_idle()
 
         assert stage.is_bound(other)
 
@@ -286,9 +287,9 @@ async def test_a_spec_whose_decision_kept_the_limits_goes_with_others_again() ->
     stage = Stage()
     async with running(stage.hall):
         stage.arrive("costly", "a")
-        await settle()
+        await until_idle()
         second = stage.arrive("known-by-now", "b")
-        await settle()
+        await until_idle()
 
     assert stage.is_bound(second)
     assert stage.deciding.names[-1] == ["known-by-now"]
@@ -299,12 +300,12 @@ async def test_pods_with_which_the_process_ended_are_decided_in_halves_until_one
     async with running(stage.hall):
         stage.deciding.may_solve.clear()
         stage.arrive("first")
-        await settle()
+        await until_idle()
         good = [stage.arrive(f"good-{number}", cpu=f"{number + 1}m") for number in range(7)]
         guilty = stage.arrive("kill")
         stage.deciding.may_solve.set()
         for _ in range(8):
-            await settle()
+            await until_idle()
 
         assert all(stage.is_bound(each) for each in good)
         assert stage.state(guilty) is PodState.BACKING_OFF
@@ -317,9 +318,9 @@ async def test_fresh_pods_are_decided_with_the_next_batch_while_suspects_are_loo
     stage.deciding.may_decide_isolated.clear()
     async with running(stage.hall):
         stage.arrive("kill")
-        await settle()
+        await until_idle()
         fresh = stage.arrive("fresh")
-        await settle()
+        await until_idle()
 
         assert stage.is_bound(fresh)
         stage.deciding.may_decide_isolated.set()
@@ -331,7 +332,7 @@ async def test_where_the_process_ended_by_another_batch_a_decision_is_made_again
     async with running(stage.hall):
         costly = stage.arrive("costly", "c")
         for _ in range(3):
-            await settle()
+            await until_idle()
 
     assert stage.is_bound(costly)
     assert stage.outcomes("lost") == 1
@@ -343,7 +344,7 @@ async def test_a_pod_with_which_the_process_ends_every_time_rests_in_the_end() -
     async with running(stage.hall):
         costly = stage.arrive("costly", "c")
         for _ in range(3):
-            await settle()
+            await until_idle()
 
         assert stage.state(costly) is PodState.BACKING_OFF
 
@@ -363,7 +364,7 @@ async def test_a_decision_that_was_ended_says_why(error: WorkerError, said: str)
     stage.deciding.breaks = lambda _: error
     async with running(stage.hall):
         costly = stage.arrive("costly", "c")
-        await settle()
+        await until_idle()
 
         assert said in stage.told(costly)[-1]
         assert "the scheduler tries again in 30 s" in stage.told(costly)[-1]
@@ -381,7 +382,7 @@ async def test_a_defect_that_meets_one_decision_ends_no_other() -> None:
     async with running(stage.hall):
         bad, good = stage.arrive("costly-bad", "a", cpu="1m"), stage.arrive("costly-good", "b", cpu="2m")
         for _ in range(3):
-            await settle()
+            await until_idle()
 
         assert stage.is_bound(good)
         assert stage.state(bad) is PodState.BACKING_OFF
@@ -392,7 +393,7 @@ async def test_what_ended_a_decision_is_decided_greedily_the_next_time() -> None
     stage.deciding.breaks = lambda _: failures.pop() if failures else None
     async with running(stage.hall):
         costly = stage.arrive("costly", "c")
-        await settle()
+        await until_idle()
         await stage.pass_seconds(31)
 
     assert stage.deciding.greedy == [False, True]
@@ -403,9 +404,9 @@ async def test_a_namespace_waits_until_it_has_earned_what_its_decisions_took() -
     stage = Stage()
     async with running(stage.hall):
         first = stage.arrive("costly-20-a", "a", cpu="1m")
-        await settle()
+        await until_idle()
         second = stage.arrive("costly-20-b", "b", cpu="2m")
-        await settle()
+        await until_idle()
         assert stage.is_bound(first)
         assert "used up their share" in stage.told(second)[-1]
 
@@ -419,11 +420,11 @@ async def test_a_namespace_in_debt_has_no_new_spec_decided_in_a_batch() -> None:
     stage = Stage()
     async with running(stage.hall):
         stage.arrive("costly-20-a", "a", namespace="team")
-        await settle()
+        await until_idle()
         batches = len(stage.deciding.batches)
         stage.arrive("other-spec", "b", namespace="team", cpu="7m")
         other = stage.arrive("elsewhere", "b", cpu="7m")
-        await settle()
+        await until_idle()
 
         assert stage.deciding.names[batches:] == [["elsewhere"]]
         assert stage.is_bound(other)
@@ -434,14 +435,15 @@ async def test_of_several_namespaces_the_one_comes_first_that_was_served_longest
     async with running(stage.hall):
         stage.deciding.may_decide_isolated.clear()
         stage.arrive("costly-1-a", "a", namespace="greedy", cpu="1m")
-        await settle()
+        await until_idle()
         for number in range(3):
             stage.arrive(f"costly-1-{number}", f"c{number}", namespace="greedy", cpu=f"{2 + number}m")
         stage.arrive("costly-1-late", "l", namespace="modest")
-        await settle()
+        await until_idle()
+        await stage.pass_seconds(0.1)  # the first one ends after the batch in which both namespaces were served
         stage.deciding.may_decide_isolated.set()
         for _ in range(5):
-            await settle()
+            await until_idle()
 
     assert stage.deciding.aside[1] == ["costly-1-late"]
 
@@ -451,10 +453,10 @@ async def test_equal_costly_pods_are_decided_together() -> None:
     async with running(stage.hall):
         stage.deciding.may_solve.clear()
         stage.arrive("first")
-        await settle()
+        await until_idle()
         pods = [stage.arrive(f"costly-{name}", name) for name in "abc"]
         stage.deciding.may_solve.set()
-        await settle()
+        await until_idle()
 
     assert stage.deciding.aside == [["costly-a", "costly-b", "costly-c"]]
     assert all(stage.is_bound(each) for each in pods)
@@ -465,7 +467,7 @@ async def test_a_costly_gang_is_decided_whole() -> None:
     async with running(stage.hall):
         for each in (member(pod("costly-a", cpu=1), "g"), member(pod("costly-b", cpu=2), "g")):
             stage.hall.cycle.see([seen(each)])
-        await settle()
+        await until_idle()
 
     assert stage.deciding.aside[0] == ["costly-a", "costly-b"]
 
@@ -475,12 +477,12 @@ async def test_a_pod_that_is_deleted_while_it_waits_is_not_decided_about() -> No
     async with running(stage.hall):
         stage.deciding.may_decide_isolated.clear()
         stage.arrive("costly-a", "a", cpu="1m")
-        await settle()
+        await until_idle()
         second = stage.arrive("costly-b", "b", cpu="2m")
-        await settle()
+        await until_idle()
         stage.hall.cycle.see([gone(second)])
         stage.deciding.may_decide_isolated.set()
-        await settle()
+        await until_idle()
 
     assert stage.deciding.aside == [["costly-a"]]
 

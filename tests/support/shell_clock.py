@@ -1,4 +1,4 @@
-"""Clocks that a test moves: one that stands still until it is told otherwise, and the event loop's own, set ahead."""
+"""Clocks that a test moves, and that stand still until then: one of its own, and the event loop's."""
 
 import asyncio
 
@@ -25,12 +25,16 @@ class VirtualClock:
 
 
 class Ahead:
-    """The running event loop's time, moved ahead: timers go off as if the time had passed."""
+    """
+    The running event loop's time, moved ahead: timers go off as if the time had passed.
+
+    It stands still otherwise: however slow the machine is, no timer goes off before the test has moved it so far.
+    """
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
-        real, self._seconds = loop.time, 0.0
-        loop.time = lambda: real() + self._seconds  # type: ignore[method-assign]  # the loop is this test's alone
+        began, self._seconds = loop.time(), 0.0
+        loop.time = lambda: began + self._seconds  # type: ignore[method-assign]  # the loop is this test's alone
 
     async def sleep(self, seconds: float) -> None:
         """Let time pass for timers, at once."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -67,7 +66,7 @@ from tests.support.cluster_builders import gone, seen
 from tests.support.extended_builders import RESOURCE, container
 from tests.support.extended_builders import pod as extended_pod
 from tests.support.idle_loop import until_idle
-from tests.support.shell_clock import VirtualClock
+from tests.support.shell_clock import Ahead, VirtualClock
 from tests.support.solver_problems import PATIENT
 
 CONFLICT = Reason(code=ReasonCode.CONFLICT, message="another client was faster")
@@ -212,11 +211,15 @@ class Hall:
     def __init__(
         self,
         max_pods: int = 100,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
         *,
         starvation_seconds: float = 300.0,
         backoff: Backoff | None = None,
     ) -> None:
+        """`clock` is that of the loop where none is given, which stands still until a test moves it by `ahead`."""
+        if clock is None:
+            self.ahead = Ahead()
+            clock = asyncio.get_running_loop().time
         self.clock = VirtualClock(0.0)
         self.cluster = Cluster()
         self.replacements = GangReplacements(self.cluster.claim)
@@ -869,8 +872,11 @@ async def test_finishing_gives_up_what_takes_too_long() -> None:
     async with running(hall):
         hall.arrive(pod("p"))
         await until_idle()
+        finishing = asyncio.create_task(hall.cycle.finish(30.0))
+        await until_idle()
+        await hall.ahead.sleep(30.0)
 
-        assert not await hall.cycle.finish(0.01)
+        assert not await finishing
 
 
 async def test_a_pod_that_was_passed_over_goes_first_and_holds_a_node_until_it_is_placed() -> None:
@@ -885,7 +891,7 @@ async def test_a_pod_that_was_passed_over_goes_first_and_holds_a_node_until_it_i
         hall.arrive(pod("second", "two"))
         await until_idle()
         hall.cycle.see([seen(msgspec.structs.replace(big, labels=(("again", "1"),)))])
-        await asyncio.sleep(1.2)
+        await hall.ahead.sleep(1.2)
         await until_idle()
         assert [hold.pod.name for hold in hall.starvation.reservations] == ["big"]
         hall.arrive(pod("third", "three"))
@@ -893,7 +899,7 @@ async def test_a_pod_that_was_passed_over_goes_first_and_holds_a_node_until_it_i
         assert state(hall, "third") is PodState.UNSCHEDULABLE
 
         hall.cycle.see([gone(big)])
-        await asyncio.sleep(1.2)
+        await hall.ahead.sleep(1.2)
         await until_idle()
 
     assert hall.starvation.reservations == ()
@@ -911,13 +917,13 @@ async def test_no_node_is_held_for_a_pod_whose_claim_is_gone() -> None:
         hall.arrive(pod("second", "two"))
         await until_idle()
         hall.cycle.see([seen(msgspec.structs.replace(pod("big", "four"), labels=(("again", "1"),)))])
-        await asyncio.sleep(1.2)
+        await hall.ahead.sleep(1.2)
         await until_idle()
         assert [hold.pod.name for hold in hall.starvation.reservations] == ["big"]
 
         hall.cycle.see([gone(claim("four"))])
         hall.cycle.see([seen(msgspec.structs.replace(pod("big", "four"), labels=(("again", "2"),)))])
-        await asyncio.sleep(2.2)
+        await hall.ahead.sleep(2.2)
         await until_idle()
 
     assert state(hall, "big") is PodState.UNSCHEDULABLE

@@ -16,6 +16,7 @@ import contextlib
 import ipaddress
 import socket
 import ssl
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from functools import lru_cache, partial
@@ -69,12 +70,12 @@ class ConnectionVisit:
 
 
 class OpenConnections:
-    """The connections that are open, their handshakes included, oldest first."""
+    """The connections that are open, their handshakes included, oldest first. `clock` gives seconds."""
 
-    def __init__(self, bounds: ConnectionBounds) -> None:
+    def __init__(self, bounds: ConnectionBounds, clock: Callable[[], float] = time.monotonic) -> None:
         self._bounds: Final = bounds
-        self._rate: Final = CallerRates(bounds.rate)
-        self._rates: Final = CallerRates(bounds.rate_of_address)
+        self._rate: Final = CallerRates(bounds.rate, clock)
+        self._rates: Final = CallerRates(bounds.rate_of_address, clock)
         self._visits: Final[dict[ConnectionVisit, None]] = {}
 
     def __len__(self) -> int:

@@ -12,6 +12,7 @@ import pytest
 from scheduler.api.connections import acceptor
 from scheduler.api.connections.acceptor import Acceptor, ConnectionBounds, ConnectionVisit, OpenConnections, address_key
 from scheduler.settings import Address
+from tests.support.shell_clock import VirtualClock
 
 LOOPBACK = Address("127.0.0.1", 0)
 TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -153,7 +154,7 @@ def test_one_caller_keeps_a_part_of_the_connections() -> None:
 
 
 def test_an_address_that_comes_too_fast_leaves_the_rate_to_others() -> None:
-    at = OpenConnections(ConnectionBounds(rate_of_address=1.0))
+    at = OpenConnections(ConnectionBounds(rate_of_address=1.0), VirtualClock())
 
     flood = [at.admit("10.0.0.1") for _ in range(1000)]
 

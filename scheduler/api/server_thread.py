@@ -60,9 +60,10 @@ async def _serve(
 class SchedulingLoop:
     """The event loop that schedules, for servers in other threads."""
 
-    def __init__(self) -> None:
-        """Runs in that event loop."""
+    def __init__(self, read_seconds: float = READ_SECONDS) -> None:
+        """Runs in that event loop, which has so long for each reading."""
         self._loop: Final = asyncio.get_running_loop()
+        self._read_seconds: Final = read_seconds
 
     async def read(self, read: Callable[[], T]) -> T:
         """Return what a short function returns there. Raise `Refusal` where the event loop has no time."""
@@ -71,7 +72,7 @@ class SchedulingLoop:
             return read()
 
         try:
-            async with asyncio.timeout(READ_SECONDS):
+            async with asyncio.timeout(self._read_seconds):
                 return await self.run(reading())
         except TimeoutError as error:
             raise Refusal(503, "the scheduler has no time to answer now", retry_after=1) from error

@@ -65,7 +65,7 @@ def subjects(
     conditions: ShownConditions | None = None,
 ) -> Subjects:
     """Make the subjects of this event loop; what is not given is empty."""
-    loop = SchedulingLoop()
+    loop = SchedulingLoop(60.0)
     return Subjects(
         history or DecisionHistory(HistorySettings()),
         usage or DeviceUsage(24),

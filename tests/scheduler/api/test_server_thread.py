@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import aiohttp
 import pytest
 
-from scheduler.api import api_server, server_thread
+from scheduler.api import api_server
 from scheduler.api.refusals import Refusal
 from scheduler.api.server_thread import SchedulingLoop, in_thread_of_its_own
 from scheduler.observe.metrics import Metrics
@@ -70,9 +70,8 @@ async def test_what_is_read_is_read_by_the_event_loop_that_schedules() -> None:
     assert await asyncio.to_thread(asyncio.run, reading()) is here
 
 
-async def test_a_scheduler_without_time_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_thread, "READ_SECONDS", 0.01)
-    loop, read = SchedulingLoop(), list[str]()
+async def test_a_scheduler_without_time_is_not_waited_for() -> None:
+    loop, read = SchedulingLoop(0.01), list[str]()
 
     async def reading() -> int:
         try:

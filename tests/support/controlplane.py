@@ -57,7 +57,7 @@ def _shared_objects(plane: ControlPlane) -> set[str]:
     return {f"{path}/{each['metadata']['name']}" for path, each in items}
 
 
-def wait_until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:
+def wait_until(condition: Callable[[], bool], *, seconds: float = 60.0) -> None:
     """Poll until the condition holds; fails the test when it does not in time."""
     end = time.monotonic() + seconds
     while not condition():

@@ -25,7 +25,7 @@ class EventReader:
 
     async def next(self) -> ReadEvent:
         """Wait for an event. Raise EOFError where the stream has ended."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             text = (await self.response.content.readuntil(b"\n\n")).decode()
         if not text:
             raise EOFError("the watch has ended")
@@ -36,8 +36,8 @@ class EventReader:
         return ReadEvent(name, json.loads(content) if content else None, fields.get("id", ""))
 
     async def until(self, *names: str) -> ReadEvent:
-        """Wait for an event with one of some names, for half a minute at most."""
-        async with asyncio.timeout(30):
+        """Wait for an event with one of some names, for a minute at most."""
+        async with asyncio.timeout(60):
             while (found := await self.next()).name not in names:
                 pass
             return found

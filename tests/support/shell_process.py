@@ -80,7 +80,7 @@ async def running(limits: Limits = LIMITS, command: tuple[str, ...] = MISBEHAVIN
     shell = Shell(WorkerSupervisor(limits, command, servers=servers))
     task = asyncio.create_task(shell.worker.run())
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):  # the start of a process among many may take most of a minute
             await shell.worker.wait_until_ready()
             yield shell
     finally:

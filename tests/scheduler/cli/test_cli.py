@@ -144,7 +144,7 @@ def process(*words: str, environment: Mapping[str, str] = os.environ, **more: An
 
 
 def ended(started: "subprocess.Popen[str]") -> tuple[int, str]:
-    _, errors = started.communicate(timeout=60)
+    _, errors = started.communicate(timeout=180)
     return started.returncode, errors
 
 

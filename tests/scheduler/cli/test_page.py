@@ -26,7 +26,7 @@ def running(*words: object) -> Iterator[str]:
             yield process.stdout.readline().split()[0]
         finally:
             process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
 
 async def test_the_page_follows_its_source(tmp_path: Path) -> None:

@@ -358,7 +358,7 @@ def test_a_plugin_that_does_not_end_is_ended_with_all_that_it_has_started(
     pids, communicate = tmp_path / "pids", subprocess.Popen.communicate
 
     def begun(process: "subprocess.Popen[str]", **options: Any) -> tuple[str, str]:
-        wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"), seconds=60.0)
+        wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"))
         return communicate(process, **options)
 
     monkeypatch.setattr(subprocess.Popen, "communicate", begun)

@@ -73,9 +73,9 @@ async def desk(
 
 @asynccontextmanager
 async def _desk(made: Desk, *, is_running: bool) -> AsyncIterator[Desk]:
-    task = asyncio.create_task(made.worker.run() if is_running else asyncio.sleep(60))
+    task = asyncio.create_task(made.worker.run() if is_running else asyncio.sleep(3600.0))
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             if is_running:
                 await made.worker.wait_until_ready()
             yield made

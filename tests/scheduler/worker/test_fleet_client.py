@@ -20,6 +20,7 @@ from solver.domain.fleet import FleetQuery, Grouping
 from tests.support import builders as b
 from tests.support.cluster_builders import seen
 from tests.support.controlplane import stopped
+from tests.support.idle_loop import until_idle
 from tests.support.shell_clock import VirtualClock
 from tests.support.shell_process import running
 
@@ -153,7 +154,7 @@ async def test_during_a_decision_the_last_answer_to_the_same_question_is_given(m
 
     stale = [await asking.ask(question()) for _ in range(2)]
     of_others = asyncio.create_task(asking.ask(question(claims=VisibleNamespaces(frozenset({"team"})))))
-    await asyncio.sleep(0.05)
+    await until_idle()
 
     assert (bytes(fresh.document), fresh.age_seconds) == (b'{"number":1}', 0.0)
     assert [(bytes(each.document), each.age_seconds) for each in stale] == [(b'{"number":1}', 7.0)] * 2
@@ -172,7 +173,7 @@ async def test_an_old_answer_is_not_given(monkeypatch: pytest.MonkeyPatch) -> No
     clock.advance(301.0)
 
     waiting = asyncio.create_task(asking.ask(question()))
-    await asyncio.sleep(0.05)
+    await until_idle()
     assert not waiting.done()
     worker.ends.set()
     assert (await waiting).age_seconds == 0.0

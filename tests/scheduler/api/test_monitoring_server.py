@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from scheduler.observe.health import Health
 from scheduler.observe.metrics import Metrics
 from scheduler.settings import Address, HealthSettings, MetricsSettings
 from tests.scheduler.api.test_api_server import Reviewing
+from tests.support.shell_clock import VirtualClock
 
 ANY = "127.0.0.1:0"
 NOWHERE = Path("kubeconfig")
@@ -33,8 +35,10 @@ class Served(SimpleNamespace):
 
 
 @asynccontextmanager
-async def served(health_at: str = ANY, metrics_at: str = "[::1]:0") -> AsyncIterator[Served]:
-    health, metrics = Health(), Metrics()
+async def served(
+    health_at: str = ANY, metrics_at: str = "[::1]:0", clock: Callable[[], float] = time.monotonic
+) -> AsyncIterator[Served]:
+    health, metrics = Health(clock), Metrics()
     sections = HealthSettings(bind_address=health_at), MetricsSettings(bind_address=metrics_at)
     async with asyncio.timeout(30), monitoring(sections, NOWHERE, health, metrics) as addresses:
         yield Served(health=health, metrics=metrics, addresses=addresses)
@@ -46,7 +50,7 @@ async def _get(address: object, path: str, **options: Any) -> tuple[int, str]:
 
 
 async def test_readiness_is_served_and_follows_its_checks() -> None:
-    async with served() as at:
+    async with served(clock=VirtualClock()) as at:
         check = at.health.ready("pods")
         assert (await _get(at.addresses.health, "readyz"))[0] == 503
         check.succeed()

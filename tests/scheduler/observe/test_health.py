@@ -56,8 +56,8 @@ def test_the_same_name_is_the_same_check() -> None:
     assert health.live("a") is not health.ready("a")
 
 
-def test_one_failed_check_fails_the_whole_and_lists_all() -> None:
-    health = Health()
+def test_one_failed_check_fails_the_whole_and_lists_all(clock: Clock) -> None:
+    health = Health(clock)
     health.ready("pods").succeed()
     health.ready("nodes").fail("listing")
     status, text = report("readyz", health.ready_checks, verbose=False)

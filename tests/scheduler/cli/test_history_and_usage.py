@@ -16,7 +16,7 @@ from typing import cast
 import pytest
 import yaml
 
-from scheduler.api import api_server
+from scheduler.api import api_server, scheduler_client
 from scheduler.api.api_server import SchedulerApi, Subjects
 from scheduler.cli.main import main
 from scheduler.cli.sources import watching
@@ -130,8 +130,9 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture
-def ask(server: str, tmp_path: Path) -> Ask:
-    """Run a command with the kubeconfig of a user ("": without a token)."""
+def ask(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Run a command with the kubeconfig of a user ("": without a token); an answer has a minute."""
+    monkeypatch.setattr(scheduler_client, "_SECONDS", 60.0)
 
     def run(command: str, *words: str, user: str = "ops") -> int:
         config = {

@@ -26,7 +26,11 @@ POD = pod("p", "c")
 
 
 def is_alive(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
+    """Whether it is there. The kernel tells of the end of one a moment before it removes it, and calls it dead: X."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "X"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 async def restarted(shell: Shell) -> None:

@@ -36,7 +36,7 @@ class Served(SimpleNamespace):
 
 @asynccontextmanager
 async def served(
-    health_at: str = ANY, metrics_at: str = "[::1]:0", clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = time.monotonic, /, *, health_at: str = ANY, metrics_at: str = "[::1]:0"
 ) -> AsyncIterator[Served]:
     health, metrics = Health(clock), Metrics()
     sections = HealthSettings(bind_address=health_at), MetricsSettings(bind_address=metrics_at)
@@ -50,7 +50,7 @@ async def _get(address: object, path: str, **options: Any) -> tuple[int, str]:
 
 
 async def test_readiness_is_served_and_follows_its_checks() -> None:
-    async with served(clock=VirtualClock()) as at:
+    async with served(VirtualClock()) as at:
         check = at.health.ready("pods")
         assert (await _get(at.addresses.health, "readyz"))[0] == 503
         check.succeed()

@@ -10,6 +10,8 @@ from .feasibility.missing_claims import with_refused_claims as with_refused_clai
 from .feasibility.selector_index import MatchedLabels as MatchedLabels
 from .feasibility.selector_index import SelectorIndex as SelectorIndex
 from .feasibility.selector_index import matched_labels as matched_labels
+from .feasibility.selectors import SelectorError as SelectorError
+from .feasibility.selectors import compile_selector as compile_selector
 from .feasible import Feasible as Feasible
 from .feasible import feasible_nodes as feasible_nodes
 from .fleet import fleet_of as fleet_of

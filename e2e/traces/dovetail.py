@@ -5,8 +5,10 @@ A GPU is a device of which claims take thousandths (consumable capacity, KEP-507
 thousandths of several. Objects are those of the scheduler's cache, and the plan is the solver's own.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
+from statistics import fmean
 from typing import Final
 
 import msgspec
@@ -25,6 +27,7 @@ from solver.domain import (
     Claim,
     ClaimId,
     ConsumerReference,
+    ExpectedPod,
     Plan,
     Pod,
     PodClaim,
@@ -39,6 +42,8 @@ _DRIVER: Final = "gpu.trace.example.com"
 _CLASS: Final = "gpu"
 _MILLI: Final = "milli"
 _NAMESPACE: Final = "trace"
+_KINDS: Final = 16
+"""So many kinds of tasks are expected."""
 _PATIENCE_SECONDS: Final = 3600.0
 """No end for the clock of a busy machine: work is the limit."""
 
@@ -134,6 +139,31 @@ def _pod(name: str, shape: Shape) -> tuple[Pod, Claim | None]:
         claims=(PodClaim(entry="gpus", claim=claim.id, template="gpus"),) if claim is not None else (),
     )
     return pod, claim
+
+
+def expected(tasks: Sequence[Shape]) -> tuple[ExpectedPod, ...]:
+    """
+    Return the kinds of tasks that a list has: the most frequent requests for GPUs, with the mean of cpu and memory.
+
+    These are what a cluster's history shows. Shares are thousandths of the tasks with GPUs.
+    """
+    kinds: defaultdict[tuple[int, int, tuple[str, ...]], list[Shape]] = defaultdict(list)
+    for task in tasks:
+        if task.gpus:
+            kinds[task.gpus, task.milli, task.models].append(task)
+    total = sum(map(len, kinds.values()))
+    frequent = sorted(kinds.items(), key=lambda item: (-len(item[1]), item[0]))[:_KINDS]
+    return tuple(
+        ExpectedPod(
+            share=round(1000 * len(found) / total),
+            requests=(
+                ("cpu", round(fmean(task.cpu for task in found))),
+                ("memory", round(fmean(task.memory for task in found)) << 20),
+            ),
+            device_requests=_requests(*asked),
+        )
+        for asked, found in frequent
+    )
 
 
 @cache

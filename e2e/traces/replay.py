@@ -11,7 +11,7 @@ import numpy as np
 
 from e2e.traces import policies
 from e2e.traces.bound import most_allocated
-from e2e.traces.dovetail import Dovetail
+from e2e.traces.dovetail import Dovetail, expected
 from e2e.traces.draws import draw
 from e2e.traces.fragmentation import Fragmentation
 from e2e.traces.machines import Machines
@@ -19,7 +19,9 @@ from e2e.traces.workload import Machine, Shape, TraceError, capacity
 from solver.domain import Policy
 
 DOVETAIL: Final = "dovetail"
-NAMES: Final = (*policies.MAKE, DOVETAIL)
+EXPECTING: Final = "dovetail-expecting"
+"""The same with `policy.expected`: what the list of tasks has, as FGD knows it."""
+NAMES: Final = (*policies.MAKE, DOVETAIL, EXPECTING)
 _SURELY_FITS: Final = 50
 
 
@@ -60,8 +62,8 @@ def replay(setting: Setting, name: str, seed: int) -> Curve:
     left, fragmentation = Machines(machines), Fragmentation(setting.tasks)
     arrivals, began = draw(setting.tasks, total, seed), time.process_time()
     policy: policies.Policy
-    if name == DOVETAIL:
-        policy = Dovetail(machines, Policy())
+    if name in {DOVETAIL, EXPECTING}:
+        policy = Dovetail(machines, Policy(expected=expected(setting.tasks) if name == EXPECTING else ()))
     else:
         policy = policies.MAKE[name](left, fragmentation, random.Random(seed))  # noqa: S311 - no secret
     load, used, failed = 0, 0, 0

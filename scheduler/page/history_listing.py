@@ -15,6 +15,7 @@ LEVEL_WORDS: Final = {
     "preferences": "preferences not met",
     "suspects": "devices used that failed lately",
     "remote-devices": "devices used that are not the node's own, or not attached yet",
+    "expected-room": "room lost for expected pods",
     "opened-groups": "whole groups of nodes that lose a device",
     "opened-nodes": "nodes used that had no device in use",
     "opened-devices": "unused shareable devices used",

@@ -1,8 +1,8 @@
 """
 Generates the reference of the configuration: the default file with every key explained, and the JSON schema.
 
-Both use the field docstrings of `schema`, `policies` and `observability`. Python does not keep these, so they are read
-from the source.
+Both use the field docstrings of `schema` and of the modules of its sections. Python does not keep these, so they are
+read from the source.
 """
 
 import ast
@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.settings import observability, policies, schema
+from scheduler.settings import expected_pods, observability, policies, schema
 
 _WIDTH: Final = 100
 _PLAIN: Final = re.compile(r"[A-Za-z][-A-Za-z0-9_./]*")
@@ -56,7 +56,8 @@ def json_schema() -> str:
 
 def _kind(name: str) -> Any:
     """Find the class of a section or an enum by its name."""
-    return next(getattr(module, name) for module in (schema, policies, observability) if hasattr(module, name))
+    modules = (schema, policies, expected_pods, observability)
+    return next(getattr(module, name) for module in modules if hasattr(module, name))
 
 
 @cache

@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from scheduler.settings.expected_pods import ExpectedPods
 from scheduler.settings.observability import (
     ApiSettings,
     HealthSettings,
@@ -59,6 +60,12 @@ class Profile(Section, frozen=True):
 
     preemption: PreemptionSettings = PreemptionSettings()
     """Whether pods of lower priority are evicted."""
+
+    expected_pods: tuple[ExpectedPods, ...] = ()
+    """
+    The pods with devices that are likely to come (policies `pack` and `topology`). Pods then leave the room that these
+    need; docs/policies.md has an example. An empty list expects nothing.
+    """
 
 
 class NodeLabels(Section, frozen=True):
@@ -358,6 +365,7 @@ class Settings(Section, frozen=True):
             allocates_where_plugins_serve=self.devices.allocate_on_device_plugin_nodes,
             node_reservations=self.node_reservations.bounds(),
             tells_inventory=self.messages.inventory,
+            expected=tuple(each.solver_value() for each in profiles[scheduler_name].expected_pods),
         )
 
     def _preemption(self, section: PreemptionSettings) -> PreemptionRules:

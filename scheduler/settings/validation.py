@@ -15,8 +15,11 @@ from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin
 
 import msgspec
 
+from scheduler.settings import expected_pods
 from scheduler.settings.observability import ApiSettings, MetricsSettings
+from scheduler.settings.policies import LEVELS
 from scheduler.settings.schema import API_VERSION, KIND, LAST_WRITES_SECONDS, LeaderElection, Settings
+from solver.domain import EXPECTED_ROOM
 
 _ADDRESS: Final = re.compile(
     r"(?:\[(?P<six>[0-9A-Fa-f:.]+(?:%\w+)?)\]|(?P<four>[^:\[\]\s/]*)):(?P<port>[0-9]{1,5})", re.ASCII
@@ -134,6 +137,7 @@ def of_settings(settings: Settings) -> tuple[str, ...]:
     """Find values that contradict each other."""
     return (
         *_doubled_names(settings),
+        *_expected_pods(settings),
         *_addresses(settings),
         *_metrics(settings),
         *_api(settings),
@@ -206,6 +210,14 @@ def _doubled_names(settings: Settings) -> Iterator[str]:
                 f"profiles[{index}].schedulerName: {profile.scheduler_name!r} is the name of profiles[{first}], "
                 "write another name"
             )
+
+
+def _expected_pods(settings: Settings) -> Iterator[str]:
+    for index, profile in enumerate(settings.profiles):
+        place = f"profiles[{index}].expectedPods"
+        yield from expected_pods.errors(profile.expected_pods, place)
+        if profile.expected_pods and EXPECTED_ROOM not in LEVELS[profile.policy]:
+            yield f"{place}: the policy {profile.policy} leaves no room for them, write pack, or nothing here"
 
 
 def _addresses(settings: Settings) -> Iterator[str]:

@@ -146,7 +146,18 @@ from solver.domain.reasons import (
     node_reason,
 )
 from solver.domain.search_params import SearchParams, SearchStage
-from solver.domain.snapshot import PACK, SPREAD, TOPOLOGY, Batch, OwnedDevices, Policy, Snapshot, Weights
+from solver.domain.snapshot import (
+    EXPECTED_ROOM,
+    PACK,
+    SPREAD,
+    TOPOLOGY,
+    Batch,
+    ExpectedPod,
+    OwnedDevices,
+    Policy,
+    Snapshot,
+    Weights,
+)
 from solver.domain.volumes import (
     READ_WRITE_ONCE_POD,
     CSIDriver,

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from solver.domain.claim import Claim
+from solver.domain.claim import Claim, Constraint, Request
 from solver.domain.device import DeviceClass, DeviceTaintRule, ResourceSlice
 from solver.domain.gang import Gang
 from solver.domain.ids import CounterId, DeviceId, GangId, PodId
@@ -132,11 +132,14 @@ class OwnedDevices(msgspec.Struct, frozen=True, kw_only=True):
     node_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
+EXPECTED_ROOM: Final = "expected-room"
+"""The level of the room for pods that are expected; it counts where a policy expects some."""
 PACK: Final = (
     "alternatives",
     "preferences",
     "suspects",
     "remote-devices",
+    EXPECTED_ROOM,
     "opened-groups",
     "opened-nodes",
     "opened-devices",
@@ -153,6 +156,7 @@ TOPOLOGY: Final = (
     "suspects",
     "remote-devices",
     "broken-groups",
+    EXPECTED_ROOM,
     "opened-groups",
     "opened-nodes",
     "opened-devices",
@@ -181,6 +185,19 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     free_of_devices: int = 10
 
 
+class ExpectedPod(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Pods that are likely to come: `share` of a thousand pods, and what one of them asks for.
+
+    `requests` are in the units of `Pod.requests`, `device_requests` and `constraints` those of all its claims together.
+    """
+
+    share: int
+    requests: tuple[tuple[str, int], ...] = ()
+    device_requests: tuple[Request, ...]
+    constraints: tuple[Constraint, ...] = ()
+
+
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """
     How to choose among valid plans: the objective's levels by name, the most important first.
@@ -207,3 +224,5 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Whether reasons may name nodes, devices and their attributes."""
     allocates_where_plugins_serve: bool = False
     """Whether to allocate devices on nodes whose device plugin serves them as their class's extended resource too."""
+    expected: tuple[ExpectedPod, ...] = ()
+    """What is likely to come, for the level `expected-room`."""

@@ -9,6 +9,7 @@ from solver.domain import (
     AllocationMode,
     Claim,
     ClaimId,
+    Constraint,
     ConstraintKind,
     DeviceClass,
     Pod,
@@ -75,9 +76,14 @@ def _allocated_objections(pod: Pod, claim: Claim) -> Iterator[Reason]:
         yield Reason(code=ReasonCode.CLAIM_FULL, message=message, status="resourceclaim in use")
 
 
-def spec_objections(name: str, requests: tuple[Request, ...], classes: Mapping[str, DeviceClass]) -> tuple[Reason, ...]:
+def spec_objections(
+    name: str,
+    requests: tuple[Request, ...],
+    classes: Mapping[str, DeviceClass],
+    constraints: tuple[Constraint, ...] = (),
+) -> tuple[Reason, ...]:
     """Return the reasons against a claim that does not exist yet; `name` stands for it in messages."""
-    claim = Claim(id=ClaimId("", name), uid="", requests=requests)
+    claim = Claim(id=ClaimId("", name), uid="", requests=requests, constraints=constraints)
     return tuple(dict.fromkeys(_spec_objections(claim, classes)))
 
 

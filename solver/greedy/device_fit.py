@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -20,10 +20,15 @@ from solver.problem.devices.layout import DeviceType, NodeGroup, State, type_at
 from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.problem import Part, Problem
 from solver.problem.requests.component import Component, Line, Option
+from solver.problem.requests.remaining_options import are_complete
 from solver.solution import Pick, SharedChoice
 
 Counts = tuple[tuple[tuple[int, int], ...], ...]
 """Per line, pairs of type and number of devices."""
+
+
+_MOST_KEPT: Final = 10_000
+"""Answers that are kept from one decision to the next."""
 
 
 @dataclass(slots=True, eq=False)
@@ -292,19 +297,51 @@ def _supply(attempt: Attempt, option: Option) -> int:
     return sum(attempt.ledger.most(device, demand) * device.value for device, demand in devices)
 
 
+_Answers = dict[Condition, DeviceFit | None]
+
+
 @dataclass(slots=True, eq=False)
 class FitCache:
-    """Answers of `serve`, by what was asked."""
+    """
+    Answers of `serve`, by what was asked.
+
+    They are kept with the layout, since few nodes change from one decision to the next. Those whose options depend on
+    what all nodes have left are kept in `_own`.
+    """
 
     problem: Problem
-    answers: dict[tuple[tuple[Part, ...], Condition], DeviceFit | None] = field(default_factory=dict)
+    _answers: dict[tuple[Part, ...], _Answers] = field(default_factory=dict)
+    _own: dict[tuple[tuple[Part, ...], Condition], DeviceFit | None] = field(default_factory=dict)
 
     def serve(self, parts: tuple[Part, ...], condition: Condition) -> DeviceFit | None:
         """Serve, or remember how it went."""
-        key = (parts, condition)
-        if key not in self.answers:
-            self.answers[key] = serve(self.problem, parts, condition)
-        return self.answers[key]
+        known = self._answers.get(parts)
+        if known is None:
+            known = self._answers[parts] = self._kept(parts)
+        if condition in known:
+            return known[condition]
+        if (parts, condition) not in self._own:
+            found, group = serve(self.problem, parts, condition), self.problem.layout.groups[condition.group]
+            if all(self._has_all_options(part, group) for part in parts):
+                known[condition] = found
+            else:
+                self._own[parts, condition] = found
+            return found
+        return self._own[parts, condition]
+
+    def _has_all_options(self, part: Part, group: NodeGroup) -> bool:
+        component = self.problem.requests.components[part.component]
+        return are_complete(component, self.problem.options(part.component, group))
+
+    def _kept(self, parts: tuple[Part, ...]) -> _Answers:
+        """Return the answers of earlier decisions for the same components."""
+        problem, layout = self.problem, self.problem.layout
+        asked = tuple((problem.requests.components[part.component], part.copies) for part in parts)
+        if sum(map(len, layout.fits.values())) > _MOST_KEPT:
+            layout.fits.clear()
+        key = (asked, problem.params.greedy_options, problem.params.greedy_device_types)
+        known: _Answers = layout.fits.setdefault(key, {})
+        return known
 
 
 def reach(problem: Problem, choice: SharedChoice) -> Mask:

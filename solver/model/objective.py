@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from solver.model import fragmentation, soft_costs
+from solver.domain import EXPECTED_ROOM
+from solver.model import expected_room, fragmentation, soft_costs
 from solver.model.devices import taken
 from solver.model.form import Expression, LevelExpression
 from solver.model.fragmentation import Uses
@@ -67,9 +68,14 @@ def level_names(problem: Problem) -> tuple[str, ...]:
 
 def evaluate(problem: Problem, solution: Solution) -> Values:
     """Evaluate all levels."""
+    found = counted(problem, solution)
+    return tuple(level.evaluate(problem, found) for level in objective_levels(problem))
+
+
+def counted(problem: Problem, solution: Solution) -> CountedSolution:
+    """Count what the levels of a solution are evaluated from."""
     placed = Counter(choice.pod_class for choice in solution.choices)
-    counted = CountedSolution(solution, placed, list(node_uses(problem, solution)))
-    return tuple(level.evaluate(problem, counted) for level in objective_levels(problem))
+    return CountedSolution(solution, placed, list(node_uses(problem, solution)))
 
 
 def best_of(problem: Problem, solutions: Iterable[Solution]) -> Solution:
@@ -223,6 +229,11 @@ _LEVELS: Final = {
         _soft_cost("scores", "scores"),
         _packing_level("suspects", lambda _, uses: -sum(use.suspects for _, use in uses), _suspects),
         _packing_level("remote-devices", lambda _, uses: -sum(use.distance for _, use in uses), _remote_devices),
+        ObjectiveLevel(
+            EXPECTED_ROOM,
+            lambda problem, counted: expected_room.lost_in(problem, counted.solution, counted.uses),
+            expected_room.lost,
+        ),
         _packing_level("spoiled-partitions", fragmentation.spoiled_in, fragmentation.spoiled),
         _packing_level(
             "opened-groups", fragmentation.opened_groups_in, fragmentation.opened_groups, is_separable=False

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from solver.domain import (
+    EXPECTED_ROOM,
     MAX_RESERVED_FOR,
     Batch,
     Budget,
@@ -38,9 +39,10 @@ from solver.problem.devices.inventory import Inventory
 from solver.problem.gang_domains import DomainSplits
 from solver.problem.inter_pod import InterPodRuleBuilder
 from solver.problem.problem import Part, PodClass, Problem, Source
-from solver.problem.requests import component, demand, node_allocatable
+from solver.problem.requests import component, demand, expected_kinds, node_allocatable
 from solver.problem.requests.component import ClaimComponent, Component
 from solver.problem.requests.demand import DemandKey
+from solver.problem.requests.expected_kinds import ExpectedKind
 from solver.problem.requests.extended_resources import ExtendedResourceModes
 from solver.problem.requests.spared_devices import DeviceNeed
 from solver.problem.solver_cache import SolverCache
@@ -143,6 +145,7 @@ class BatchRequests:
     gangs: dict[GangId, Gang] = field(default_factory=dict)
     rejected: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
     volume_index: VolumeIndex | None = None
+    expected: tuple[ExpectedKind, ...] = ()
     _own_claims: dict[ClaimId, Claim] | None = None
     """`claims` with those that the cluster does not have yet."""
 
@@ -226,6 +229,15 @@ class BatchRequests:
                     device = f"device {result.device}" if self.policy.tells_inventory else "a device"
                     message = f"claim {claim.id.name} holds {device}, which has taint {taint.key} now"
                     yield Reason(code=ReasonCode.CLAIM_TAINTED, message=message)
+
+    def expect(self, batch: Batch) -> None:
+        """Describe the pods that the policy expects, if some pod of the batch may take devices from them."""
+        if EXPECTED_ROOM in self.policy.levels and any(map(self._may_take_devices, batch.pods)):
+            found = expected_kinds.kinds(self.policy.expected, self.device_classes, self.demand_of, self.intern)
+            self.expected = tuple(found)
+
+    def _may_take_devices(self, pod: Pod) -> bool:
+        return bool(pod.claims) or any(mode.served for mode in self.modes.of(pod))
 
     def find_shared(self, batch: Batch) -> None:
         """Find unallocated claims that several pods of the batch use, and claims without places for all of them."""

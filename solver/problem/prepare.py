@@ -141,6 +141,7 @@ class _Preparation:
             rejected=rejected,
         )
         requests.index(self.snapshot, batch, self.cache, self.inventory)
+        requests.expect(batch)
         requests.find_shared(batch)
         for claim_id in requests.shared_ids:
             requests.components_of(claim_id)
@@ -168,6 +169,7 @@ class _Preparation:
                 demands=tuple(requests.demands),
                 answers=answers,
                 components=list(requests.components),
+                expected=requests.expected,
             ),
             available=available,
             option_cache=OptionCache(available),

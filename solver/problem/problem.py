@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from solver.arrays import Amounts, Mask
 from solver.domain import (
+    EXPECTED_ROOM,
     Batch,
     Claim,
     ClaimId,
@@ -28,6 +29,7 @@ from solver.problem.devices.states import DeviceStates
 from solver.problem.node_arrays import Room, numbered
 from solver.problem.requests.component import Component, Option
 from solver.problem.requests.demand import Answers, DemandKey
+from solver.problem.requests.expected_kinds import ExpectedKind
 from solver.problem.requests.options import PayUnits, options, unpaid
 from solver.problem.requests.remaining_options import are_complete, remaining_options
 from solver.rules.forms.gang_rules import GangRule
@@ -147,6 +149,7 @@ class DeviceRequests:
     answers: tuple[Answers, ...]
     components: list[Component]
     takes_node_resources: bool = False
+    expected: tuple[ExpectedKind, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,7 +159,7 @@ class Available:
 
     `room` is cpu, memory and so on per node, `states` the budgets of devices per node, `wide_state` the cluster-wide
     budgets, `ledger` the devices in use. `is_unused` marks nodes with devices none of which is in use. `kind_of` and
-    `kinds` number nodes by group and state (`DeviceStates`).
+    `kinds` number nodes by group and state (`DeviceStates`), `keys` keeps `Problem.device_keys`.
     """
 
     ledger: DeviceLedger
@@ -166,6 +169,7 @@ class Available:
     is_unused: Mask
     kind_of: Amounts
     kinds: Sequence[tuple[int, State]]
+    keys: list[tuple[list["NodeDeviceKey"], Amounts]] = field(init=False, default_factory=list)
 
     @classmethod
     def of(cls, ledger: DeviceLedger, room: Room, left: DeviceStates) -> "Available":
@@ -185,13 +189,14 @@ class Available:
 @dataclass(frozen=True, slots=True, eq=False)
 class OptionCache:
     """
-    Options by component and group, for what is left at first.
+    Options by component and group, for what is left at first; `expected` keeps by group what `expected_room` counts.
 
     A problem shares it with its parts, so that all number options alike whatever they have left themselves.
     """
 
     available: Available
     known: dict[tuple[Component, int], tuple[Option, ...]] = field(default_factory=dict)
+    expected: dict[int, Any] = field(default_factory=dict)
 
     def find(self, component: Component, group: NodeGroup, layout: DeviceLayout, pay: PayUnits) -> tuple[Option, ...]:
         """Enumerate options; those that do not depend on what is left are kept as long as the layout."""
@@ -296,8 +301,11 @@ class Problem:
     def device_keys(self) -> tuple[list[NodeDeviceKey], Amounts]:
         """Return the keys of node equivalence that occur, in the order of their first nodes, and each node's number."""
         available = self.available
-        codes, place_of = numbered(2 * available.kind_of + available.is_unused)
-        return [NodeDeviceKey(*available.kinds[code // 2], bool(code % 2)) for code in codes], place_of
+        if not available.keys:
+            codes, place_of = numbered(2 * available.kind_of + available.is_unused)
+            found = [NodeDeviceKey(*available.kinds[code // 2], bool(code % 2)) for code in codes]
+            available.keys.append((found, place_of))
+        return available.keys[0]
 
     def rejecting(self, reasons: Mapping[int, tuple[Reason, ...]]) -> "Problem":
         """Return the same problem with more pods that have their reasons already, by batch position."""
@@ -344,7 +352,7 @@ class Problem:
 
         Few domains of gangs come first and full domains before the scores, unless the policy places these itself.
         """
-        named = self.policy.levels
+        named = tuple(each for each in self.policy.levels if each != EXPECTED_ROOM or self.requests.expected)
         if self.costs.domains and DOMAIN_ALLOCATION not in named:
             at = named.index(SCORES) if SCORES in named else len(named)
             named = (*named[:at], DOMAIN_ALLOCATION, *named[at:])

@@ -9,24 +9,29 @@ objective; no relaxation and no model is written.
 It is not tried where a value depends on more than the kind of the node, and given up where there are too many ways.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
 from solver.arrays import Amounts
-from solver.domain import Budget, SearchStage
+from solver.domain import EXPECTED_ROOM, Budget, SearchStage
 from solver.greedy.device_fit import Attempt, Counts, Singly
-from solver.model import objective
-from solver.model.objective import evaluate, objective_levels
+from solver.model.objective import counted, evaluate, objective_levels
 from solver.problem.devices import fragmentation
-from solver.problem.devices.layout import type_at
+from solver.problem.devices.layout import State, type_at
 from solver.problem.devices.node_ledger import NodeLedger
+from solver.problem.expected_room import ExpectedRoom
 from solver.problem.problem import PodClass, Problem
 from solver.problem.requests.component import Component, Line, Option
+from solver.problem.requests.remaining_options import are_complete
 from solver.search.bound import ContradictionError
 from solver.solution import Choice, Pick, Solution
 
+_MOST_KEPT = 20_000
+"""Kinds of nodes of which the ways to serve a pod are kept."""
 _STEPS_A_WAY = 8
 """Steps of the enumeration for each way that may be looked at; most steps lead to one."""
 
@@ -44,14 +49,60 @@ def best(problem: Problem, start: Solution, budget: Budget) -> Solution | None:
     if not problem.params.runs(SearchStage.EXHAUSTIVE) or not _is_one_pod(problem) or budget.should_stop():
         return None
     try:
-        ways = [Solution([choice]) for choice in _Enumeration(problem, problem.params.exhaustive_ways).choices()]
+        ways = list(_Enumeration(problem, problem.params.exhaustive_ways).ways())
     except _TooManyError:
         return None
-    best_way = objective.best_of(problem, (Solution(), *ways))
+    best_way = _best_of(problem, ways)
     known, most = evaluate(problem, start), evaluate(problem, best_way)
     if known > most:
         raise ContradictionError(f"no way to place the pod is worth {known}, as the greedy's is")
     return best_way if most > known else start
+
+
+Served = tuple[tuple[tuple[Pick, ...], ...], State]
+"""Picks for every part of a pod, and what they leave of the node's devices."""
+
+
+class _Way(NamedTuple):
+    """A way to serve the pod on one of some nodes of a kind, and what it leaves of their devices."""
+
+    choice: Choice
+    nodes: Amounts
+    after: State
+
+
+def _best_of(problem: Problem, ways: Sequence[_Way]) -> Solution:
+    """
+    Compare the ways level by level, so that most levels are asked of few ways; return the first of equals.
+
+    Nodes of a kind differ in what is lost of the room for expected pods. Each way takes the node that loses least.
+    """
+    levels, least = objective_levels(problem), [0] * len(ways)
+    if any(level.name == EXPECTED_ROOM for level in levels):
+        ways, least = _losing_least(problem, ways)
+    solutions = ((Solution(), 0), *((Solution([way.choice]), lost) for way, lost in zip(ways, least, strict=True)))
+    left = [(counted(problem, solution), lost) for solution, lost in solutions]
+    for level in levels:
+        if level.name == EXPECTED_ROOM:
+            values = [-lost for _, lost in left]
+        else:
+            values = [level.evaluate(problem, each) for each, _ in left]
+        most = max(values)
+        left = [each for each, value in zip(left, values, strict=True) if value == most]
+    return left[0][0].solution
+
+
+def _losing_least(problem: Problem, ways: Sequence[_Way]) -> tuple[list[_Way], list[int]]:
+    """Return the ways, each on the node that it takes the least expected room of, and how much that is."""
+    room, found, least = ExpectedRoom(problem), list[_Way](), list[int]()
+    for number in dict.fromkeys(way.choice.pod_class for way in ways):
+        own = [way for way in ways if way.choice.pod_class == number]
+        changes = [(way.nodes, way.after) for way in own]
+        for way, lost in zip(own, room.lost(changes, problem.classes[number].requests), strict=True):
+            at = int(np.argmin(lost))
+            found.append(way._replace(choice=way.choice._replace(node=int(way.nodes[at]))))
+            least.append(int(lost[at]))
+    return found, least
 
 
 def _is_one_pod(problem: Problem) -> bool:
@@ -71,26 +122,28 @@ class _Enumeration:
     problem: Problem
     left: int
 
-    def choices(self) -> Iterator[Choice]:
+    def ways(self) -> Iterator[_Way]:
         """Go through the ways, on the first node of each kind; raise `_TooManyError` if there are too many."""
-        places = ((pod_class, node) for pod_class in self.problem.classes for node in self._nodes(pod_class))
-        for pod_class, node in places:
-            for picks in self._served(pod_class, node):
+        places = ((pod_class, nodes) for pod_class in self.problem.classes for nodes in self._nodes(pod_class))
+        for pod_class, nodes in places:
+            node = int(nodes[0])
+            for picks, after in self._served(pod_class, node):
                 self.left -= 1
                 if self.left < 0:
                     raise _TooManyError
-                yield Choice(pod_class.index, node, picks)
+                yield _Way(Choice(pod_class.index, node, picks), nodes, after)
 
-    def _nodes(self, pod_class: PodClass) -> Sequence[int]:
-        """Return one node of each kind that the pod may use and that has room for it."""
+    def _nodes(self, pod_class: PodClass) -> list[Amounts]:
+        """Return the nodes that the pod may use and that have room for it, those of one kind together."""
         problem = self.problem
         fits = pod_class.verdicts.allowed & problem.available.room.fits(pod_class.requests)
         nodes = np.flatnonzero(fits)
         codes = problem.device_keys()[1][nodes]
         for column in self._columns(nodes):
             codes = np.unique(codes * (int(column.max(initial=0)) + 1) + column, return_inverse=True)[1]
-        first = np.unique(codes, return_index=True)[1]
-        return sorted(nodes[first].tolist())
+        order = np.argsort(codes, kind="stable")
+        kinds = np.split(nodes[order], np.flatnonzero(np.diff(codes[order])) + 1) if len(nodes) else []
+        return sorted(kinds, key=lambda each: int(each[0]))
 
     def _columns(self, nodes: Amounts) -> Iterator[Amounts]:
         """Number the nodes by what makes them differ beside their devices: costs, groups of nodes, partitions."""
@@ -105,16 +158,37 @@ class _Enumeration:
             tables = [fragmentation.partitions(problem, node) for node in nodes.tolist()]
             yield np.array([numbers.setdefault(id(table), len(numbers)) for table in tables], dtype=np.int64)
 
-    def _served(self, pod_class: PodClass, node: int) -> Iterator[tuple[tuple[Pick, ...], ...]]:
-        """Go through the ways to serve all copies of all parts on a node."""
+    def _served(self, pod_class: PodClass, node: int) -> Iterable[Served]:
+        """
+        Return the ways to serve all copies of all parts on a node.
+
+        They are kept with the layout: from one pod to the next one node changes.
+        """
+        problem, known = self.problem, self.problem.layout.served
+        components = tuple((problem.requests.components[each.component], each.copies) for each in pod_class.parts)
+        key = (components, problem.layout.group_of[node], problem.available.states[node])
+        found = known.get(key)
+        if found is None:
+            found = tuple(islice(self._enumerated(pod_class, node), self.left + 1))
+            if len(found) > self.left:
+                raise _TooManyError
+            options = [problem.options(each.component, problem.group(node)) for each in pod_class.parts]
+            if all(are_complete(each, of) for (each, _), of in zip(components, options, strict=True)):
+                if len(known) >= _MOST_KEPT:
+                    known.clear()
+                known[key] = found
+        return found
+
+    def _enumerated(self, pod_class: PodClass, node: int) -> Iterator[Served]:
         problem, group, steps = self.problem, self.problem.group(node), max(1, _STEPS_A_WAY * self.left)
         attempt = Attempt(problem, group, NodeLedger.of(problem.available.states[node]), steps=steps, work=steps)
         copies = [each for each, part in enumerate(pod_class.parts) for _ in range(part.copies)]
         parts = [each.component for each in pod_class.parts]
         for picks in self._picks(attempt, [parts[each] for each in copies]):
-            yield tuple(
+            of_parts = (
                 tuple(pick for pick, at in zip(picks, copies, strict=True) if at == each) for each in range(len(parts))
             )
+            yield tuple(of_parts), tuple(attempt.ledger.local)
         if attempt.steps < 0 or attempt.work < 0:
             raise _TooManyError
 

@@ -39,7 +39,8 @@ def equal_nodes(
     if not wanted:
         return []
     masks = np.array([each.verdicts.allowed for each in wanted], dtype=np.bool_).reshape(len(wanted), -1)
-    resources = [PODS, *sorted({resource for each in wanted for resource, amount in each.requests if amount > 0})]
+    asking = [*(each.requests for each in wanted), *(kind.requests for kind in problem.requests.expected)]
+    resources = [PODS, *sorted({resource for each in asking for resource, amount in each if amount > 0} - {PODS})]
     room = np.stack([problem.available.room.of(resource) for resource in resources])
     costly = [costs for _, costs in problem.costs.of_nodes]
     limits: dict[_Key, list[int]] = {}
@@ -56,7 +57,10 @@ def equal_nodes(
             limits[look] = _most_taken(problem, node, resources)
         if not limits[look][0]:
             continue  # its devices serve none of them
-        free = tuple(min(int(have), limit) for have, limit in zip(room[:, node], limits[look], strict=True))
+        free = tuple(
+            int(have) if problem.requests.expected else min(int(have), limit)
+            for have, limit in zip(room[:, node], limits[look], strict=True)
+        )
         found[look, free].append(node)
         if len(found) > most:
             return None

@@ -13,6 +13,7 @@ SHARED = {
     "claims": "ResourceClaims: decoded, resolved, verified, written",
     "devices": "devices: in slices, in the model, under the verifier",
     "errors": "what can go wrong in a package",
+    "expected_room": "room for expected pods: what nodes have in the problem, what is lost in the model",
     "extended_resources": "extended resources that claims serve (KEP-5004)",
     "fragmentation": "what is worth more whole: found in the problem, counted in the model",
     "gangs": "pods that are placed together or not at all",

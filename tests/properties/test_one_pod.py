@@ -13,6 +13,7 @@ from solver import SolverCache, solve
 from solver.domain import PACK, SPREAD, TOPOLOGY, Batch, Device, Plan, Policy, SearchParams, SearchStage, Snapshot
 from solver.verify import check
 from tests.support import builders as b
+from tests.support.expected_pods import expecting, kinds_of
 from tests.support.solver_problems import PATIENT
 from tests.support.strategies import Situation, situations
 
@@ -39,15 +40,17 @@ def assert_models_agree(snapshot: Snapshot, batch: Batch, policy: Policy) -> Pla
 @PROPERTY
 @given(situation=situations(most_pods=1), policy=st.sampled_from(POLICIES))
 def test_one_pod_gets_what_the_models_prove(situation: Situation, policy: Policy) -> None:
-    assert_models_agree(situation.snapshot, situation.batch, policy)
+    assert_models_agree(situation.snapshot, situation.batch, expecting(policy, situation))
 
 
 @PROPERTY
 @given(situation=situations(most_pods=4), policy=st.sampled_from(POLICIES))
 def test_one_pod_of_several_gets_what_the_models_prove(situation: Situation, policy: Policy) -> None:
+    """The policy expects all of them."""
     assume(len(situation.batch.pods) > 1)
     for pod in situation.batch.pods:
-        assert_models_agree(situation.snapshot, structs.replace(situation.batch, pods=(pod,)), policy)
+        batch = structs.replace(situation.batch, pods=(pod,))
+        assert_models_agree(situation.snapshot, batch, expecting(policy, situation))
 
 
 ASKS = {
@@ -64,12 +67,15 @@ ASKS = {
 
 @pytest.mark.parametrize("name", ASKS)
 @pytest.mark.parametrize("levels", [PACK, SPREAD, TOPOLOGY], ids=["pack", "spread", "topology"])
-def test_pods_that_come_one_by_one_are_searched_exhaustively(name: str, levels: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("expects", [False, True], ids=["", "expected"])
+def test_pods_that_come_one_by_one_are_searched_exhaustively(
+    name: str, levels: tuple[str, ...], *, expects: bool
+) -> None:
     """Each finds the cluster as those before it have left it."""
     make, ask = ASKS[name]
-    policy, cache = Policy(levels=levels), SolverCache()
     snapshot = clusters.cluster(5, Share(100, make))
     pods, claims = asks.waiting([ask] * 12, (1,) * 12)
+    policy, cache = Policy(levels=levels, expected=kinds_of(pods[:1], claims) if expects else ()), SolverCache()
     snapshot = clusters.waiting(snapshot, claims)
     for pod in pods:
         batch = Batch(pods=(pod,))

@@ -56,6 +56,9 @@ def updated_layout(
         place_of=before.place_of.copy(),
         counter_place=before.counter_place.copy(),
         options={},
+        served={},
+        fits={},
+        expected={},
         partitions=_of_others(before.partitions, nodes),
     )
     for counter in (counter for record in (*old, *new) for counter, _ in record.counters):

@@ -12,7 +12,7 @@ know of a device only what it takes of budgets.
 
 from collections.abc import Hashable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from solver.domain import CounterId
 from solver.feasibility.capacity import Consumption
@@ -188,6 +188,12 @@ class DeviceLayout:
     ways: MutableMapping[Hashable, Ways] = field(default_factory=dict)
     """What those results were made of, by all that they depend on: equal nodes of several layouts have equal ways."""
     partitions: PartitionTables = field(default_factory=PartitionTables)
+    served: dict[Hashable, Any] = field(default_factory=dict)
+    """Kept ways to serve a pod on one node (`search.exhaustive`), by its components, group and state."""
+    fits: dict[Hashable, dict[Any, Any]] = field(default_factory=dict)
+    """Kept answers of the greedy (`greedy.device_fit`), by components and the node's condition."""
+    expected: dict[Hashable, dict[State, tuple[int, ...]]] = field(default_factory=dict)
+    """For a group and expected kinds, how many pods a node has room for, by its state (`problem.expected_room`)."""
     counter_place: dict[CounterId, tuple[int, int]] = field(default_factory=dict)
     """Counter → node (-1: cluster-wide) and budget index."""
 

@@ -10,6 +10,7 @@ from solver.problem.prepare import prepare
 from solver.problem.solver_cache import SolverCache
 from tests.support import builders as b
 from tests.support import solver_problems as s
+from tests.support.expected_pods import expecting
 from tests.support.strategies import Situation, situations
 
 EVERY_LEVEL = Policy(levels=tuple(dict.fromkeys((*PACK, *SPREAD, *TOPOLOGY))))
@@ -18,7 +19,7 @@ EVERY_LEVEL = Policy(levels=tuple(dict.fromkeys((*PACK, *SPREAD, *TOPOLOGY))))
 @settings(max_examples=60, deadline=None)
 @given(situation=situations())
 def test_a_level_counts_what_its_expression_says(situation: Situation) -> None:
-    problem = prepare(situation.snapshot, situation.batch, EVERY_LEVEL, SolverCache())
+    problem = prepare(situation.snapshot, situation.batch, expecting(EVERY_LEVEL, situation), SolverCache())
     variables = build.build(problem, cells.single(problem))
     for solution in candidates(problem):
         found = assignment.values_of(variables, solution)
@@ -29,7 +30,7 @@ def test_a_level_counts_what_its_expression_says(situation: Situation) -> None:
 @settings(max_examples=60, deadline=None)
 @given(situation=situations())
 def test_no_solution_is_above_the_bound_of_a_level(situation: Situation) -> None:
-    problem = prepare(situation.snapshot, situation.batch, EVERY_LEVEL, SolverCache())
+    problem = prepare(situation.snapshot, situation.batch, expecting(EVERY_LEVEL, situation), SolverCache())
     bounds = [level.upper_bound(problem) for level in objective.objective_levels(problem)]
     for solution in candidates(problem):
         assert all(value <= most for value, most in zip(objective.evaluate(problem, solution), bounds, strict=True))

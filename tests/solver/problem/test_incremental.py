@@ -31,7 +31,19 @@ def look(problem: Problem) -> dict[str, object]:
     layout, stock, answers = problem.layout, problem.inventory, problem.requests.answers
     place = {index: number for number, index in enumerate(stock.records)}
     assert list(place) == sorted(place)
-    kept = {"options", "ways", "partitions", "groups", "wide_types", "members", "wide_members", "place_of"}
+    kept = {
+        "options",
+        "ways",
+        "served",
+        "fits",
+        "expected",
+        "partitions",
+        "groups",
+        "wide_types",
+        "members",
+        "wide_members",
+        "place_of",
+    }
     found: dict[str, object] = {
         each.name: getattr(layout, each.name) for each in dataclasses.fields(layout) if each.name not in kept
     }

@@ -1,0 +1,237 @@
+"""
+How much room nodes have for the pods that are expected (`Policy.expected`), and how much of it a placement takes.
+
+A node is worth, for each expected kind, its share times the pods of the kind that fit there by themselves, and
+`FIRST` more where one fits: to lose the last place of a kind on a node is worse than to lose one of many. How many fit
+is the least of what its resources and its devices have room for. Devices of each type count alone: what two types have
+in common (shared counters, KEP-4815) counts for both, devices of several nodes do not count, nor what the first use of
+a shareable device takes beside. Where a request has alternatives, the first that the node could serve counts.
+
+Fragmentation as FGD defines it (Weng et al., Beware of Fragmentation, USENIX ATC '23) is a relative of this.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import add
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from solver.arrays import Amounts
+from solver.problem.devices.layout import GLOBAL, DeviceType, NodeGroup, State, Takes
+from solver.problem.node_arrays import PODS
+from solver.problem.problem import Problem, Requests
+from solver.problem.requests.component import Option
+
+FIRST: Final = 4
+"""What one place of a kind on a node is worth beside the others."""
+MANY: Final = 1 << 20
+"""Pods that share a device without taking anything that runs out: more than a node can hold."""
+_MOST_STATES: Final = 10_000
+"""States of the nodes of one group whose room is kept."""
+
+Counts = tuple[int, ...]
+"""For each kind, how many pods."""
+
+
+class ExpectedLine(NamedTuple):
+    """One line of an option: `needed` devices, of types (by position) that one device takes `takes` of."""
+
+    needed: int
+    types: tuple[tuple[int, Takes], ...]
+    is_distinct: bool
+    """Whether the devices of one pod differ, though one device could serve several pods."""
+
+
+ExpectedOptions = tuple[tuple[ExpectedLine, ...], ...]
+"""Ways to serve a component that do not exclude each other, such as one for each PCIe root."""
+
+
+def left_of(takes: Takes, device: DeviceType, state: State) -> int:
+    """Count how often a node in a state has what a device of a type takes."""
+    most = min([state[budget] // units for budget, units in takes if units], default=device.total)
+    return min(most, MANY) if device.is_shareable and takes else min(most, device.total)
+
+
+def options_of(problem: Problem, component: int, group: NodeGroup) -> ExpectedOptions:
+    """Describe the ways to serve a component with the node's own devices: those of the first alternatives."""
+    found = problem.options(component, group)
+    first = found[0].alternatives if found else ()
+    return tuple(tuple(_lines(each, group)) for each in found if each.alternatives == first)
+
+
+def _lines(option: Option, group: NodeGroup) -> Iterator[ExpectedLine]:
+    for line in option.lines:
+        own = tuple((each, _own(group.types[each].takes[line.demand])) for each in line.types if each >= 0)
+        is_distinct = line.needed > 1 and any(group.types[each].is_shareable for each, _ in own)
+        yield ExpectedLine(line.needed, own, is_distinct)
+
+
+def _own(takes: Takes) -> Takes:
+    """Leave out the budgets of the whole cluster."""
+    return tuple((budget, units) for budget, units in takes if budget < GLOBAL)
+
+
+def times_served(options: ExpectedOptions, group: NodeGroup, state: State) -> int:
+    """Count how often a node in a state can serve a component."""
+    return sum(min((_times(line, group, state) for line in lines), default=0) for lines in options)
+
+
+def _times(line: ExpectedLine, group: NodeGroup, state: State) -> int:
+    left = [left_of(takes, group.types[each], state) for each, takes in line.types]
+    times = sum(left) // line.needed if line.needed else 0
+    if line.is_distinct:
+        while times and sum(min(each, times) for each in left) < times * line.needed:
+            times = sum(min(each, times) for each in left) // line.needed
+    return times
+
+
+@dataclass(slots=True, eq=False)
+class GroupRoom:
+    """
+    What the devices of nodes of a group have room for, state by state.
+
+    Most components take single devices: how often is the sum over types of what each has left, which is looked up by
+    the units of the type's own budgets.
+    """
+
+    group: NodeGroup
+    options: dict[int, ExpectedOptions]
+    """By component."""
+    kinds: tuple[tuple[tuple[int, int], ...], ...]
+    """The components of each kind, with copies."""
+    known: dict[State, Counts]
+    _simple: tuple[int, ...] = ()
+    """Components whose options have one line each, of devices that need not differ."""
+    _lines: tuple[ExpectedLine, ...] = ()
+    _of_types: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """Types that these lines name, with the budgets that they take of."""
+    _left: dict[tuple[int, tuple[int, ...]], tuple[int, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Find the simple components."""
+        single = {
+            number: lines
+            for number, lines in self.options.items()
+            if all(len(each) == 1 and each[0].needed and not each[0].is_distinct for each in lines)
+        }
+        self._simple = tuple(number for number, options in single.items() for _ in options)
+        self._lines = tuple(lines[0] for options in single.values() for lines in options)
+        budgets: dict[int, dict[int, None]] = {}
+        for line in self._lines:
+            for each, takes in line.types:
+                budgets.setdefault(each, {}).update(dict.fromkeys(budget for budget, _ in takes))
+        self._of_types = tuple((each, tuple(found)) for each, found in budgets.items())
+
+    def counts_of(self, state: State) -> Counts:
+        """For each kind, count the pods that a node in a state has room for."""
+        found = self.known.get(state)
+        if found is None:
+            times = self._times(state)
+            found = tuple(min([times[number] // copies for number, copies in kind]) for kind in self.kinds)
+            self.known[state] = found
+        return found
+
+    def _times(self, state: State) -> dict[int, int]:
+        """Count how often a node in a state can serve each component."""
+        totals = [0] * len(self._lines)
+        for each, budgets in self._of_types:
+            units = tuple([state[budget] for budget in budgets])
+            left = self._left.get((each, units))
+            if left is None:
+                left = self._left[each, units] = self._left_of(each, state)
+            totals = list(map(add, totals, left))
+        found = dict.fromkeys(self.options, 0)
+        for number, line, total in zip(self._simple, self._lines, totals, strict=True):
+            found[number] += total // line.needed
+        for number in self.options.keys() - set(self._simple):
+            found[number] = times_served(self.options[number], self.group, state)
+        return found
+
+    def _left_of(self, each: int, state: State) -> tuple[int, ...]:
+        device = self.group.types[each]
+        takes = (dict(line.types).get(each) for line in self._lines)
+        return tuple(0 if taking is None else left_of(taking, device, state) for taking in takes)
+
+
+@dataclass(eq=False)  # no slots: some attributes are cached
+class ExpectedRoom:
+    """The room of the nodes of one problem; what states of devices have room for is kept with the layout."""
+
+    problem: Problem
+
+    @cached_property
+    def worth(self) -> Amounts:
+        """The share of each kind."""
+        return np.array([each.share for each in self.problem.requests.expected], dtype=np.int64)
+
+    def of_group(self, group: NodeGroup) -> "GroupRoom":
+        """Return what nodes of a group have room for; the counts are kept with the layout."""
+        known: dict[int, GroupRoom] = self.problem.option_cache.expected
+        if group.index not in known:
+            requests = self.problem.requests
+            numbers = dict.fromkeys(number for kind in requests.expected for number, _ in kind.components)
+            options = {number: options_of(self.problem, number, group) for number in numbers}
+            parts = tuple(kind.components for kind in requests.expected)
+            key = (group.index, parts, tuple(requests.components[number] for number in numbers))
+            counts = self.problem.layout.expected.setdefault(key, {})
+            if len(counts) > _MOST_STATES:
+                counts.clear()
+            known[group.index] = GroupRoom(group, options, parts, counts)
+        return known[group.index]
+
+    def by_devices(self, group: NodeGroup, state: State) -> Counts:
+        """For each kind, count the pods that the devices of a node in a state have room for."""
+        return self.of_group(group).counts_of(state)
+
+    def by_resources(self, left: Callable[[str], Amounts], requests: Requests | None = None) -> Amounts:
+        """
+        For each kind and node, count the pods that its resources have room for, beside one pod with `requests`.
+
+        `left` are the amounts of the nodes in question. A node with nothing left has room for none.
+        """
+        taken = {} if requests is None else {**dict(requests), PODS: 1}
+        free = {name: left(name) - taken.get(name, 0) for name in self.resources}
+        rows = []
+        for kind in self.problem.requests.expected:
+            count = free[PODS]
+            for resource, amount in kind.requests:
+                count = np.minimum(count, free[resource] // amount)
+            rows.append(np.maximum(count, 0))
+        return np.stack(rows)
+
+    def lost(self, changes: Sequence[tuple[Amounts, State]], requests: Requests) -> list[Amounts]:
+        """
+        Return what nodes are worth less with one pod more, which takes `requests`, for each of some changes.
+
+        A change is about nodes of one group and state, of whose devices a state is left then.
+        """
+        if not changes:
+            return []
+        available, sizes = self.problem.available, [len(nodes) for nodes, _ in changes]
+        groups = [(self.problem.group(int(nodes[0])), available.states[nodes[0]]) for nodes, _ in changes]
+        nodes = np.concatenate([nodes for nodes, _ in changes])
+        before = self._repeated([self.by_devices(*each) for each in groups], sizes)
+        states = ((group, after) for (group, _), (_, after) in zip(groups, changes, strict=True))
+        after = self._repeated([self.by_devices(*each) for each in states], sizes)
+        has, keeps = (self.by_resources(available.room.of, each)[:, nodes] for each in (None, requests))
+        lost = self.value(before, has) - self.value(after, keeps)
+        return np.split(lost, np.cumsum(sizes)[:-1])
+
+    @staticmethod
+    def _repeated(counts: Sequence[Counts], sizes: Sequence[int]) -> Amounts:
+        return np.repeat(np.array(counts, dtype=np.int64).T, sizes, axis=1)
+
+    def value(self, by_devices: Amounts, by_resources: Amounts) -> Amounts:
+        """Return what nodes are worth: by kind and node, what devices and what resources have room for."""
+        fits = np.minimum(by_devices, by_resources)
+        worth: Amounts = self.worth @ (fits + FIRST * (fits > 0))
+        return worth
+
+    @cached_property
+    def resources(self) -> tuple[str, ...]:
+        """What kinds take of nodes beside devices."""
+        return tuple(
+            dict.fromkeys((PODS, *(name for kind in self.problem.requests.expected for name, _ in kind.requests)))
+        )

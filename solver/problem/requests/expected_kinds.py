@@ -1,0 +1,36 @@
+"""Kinds of pods that a policy expects (`Policy.expected`), in the components of a batch."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from solver.domain import Claim, ClaimId, DeviceClass, ExpectedPod, SubRequest
+from solver.feasibility import claims as claim_rules
+from solver.problem.requests.component import Component, components_of
+
+
+class ExpectedKind(NamedTuple):
+    """Pods that are likely to come: their share, the resources of one, and its components with copies."""
+
+    share: int
+    requests: tuple[tuple[str, int], ...]
+    components: tuple[tuple[int, int], ...]
+
+
+def kinds(
+    expected: tuple[ExpectedPod, ...],
+    classes: Mapping[str, DeviceClass],
+    demand_of: Callable[[SubRequest], int],
+    intern: Callable[[Component], int],
+) -> Iterator[ExpectedKind]:
+    """Yield the kinds that a claim could ask for: their device classes exist, their selectors compile."""
+    for each in expected:
+        wrong = claim_rules.spec_objections("", each.device_requests, classes, each.constraints)
+        if each.share <= 0 or not each.device_requests or wrong:
+            continue
+        claim = Claim(id=ClaimId("", ""), uid="", requests=each.device_requests, constraints=each.constraints)
+        copies: dict[int, int] = {}
+        for found in components_of(claim, demand_of):
+            number = intern(found.component)
+            copies[number] = copies.get(number, 0) + 1
+        requests = tuple((resource, amount) for resource, amount in each.requests if amount > 0)
+        yield ExpectedKind(each.share, requests, tuple(copies.items()))

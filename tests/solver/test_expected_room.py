@@ -1,0 +1,98 @@
+"""The level `expected-room`: pods leave the room that expected pods need."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from solver.domain import EXPECTED_ROOM, Claim, ExpectedPod, Policy
+from tests.support import builders as b
+from tests.support import solver_problems as s
+
+
+def expecting(*kinds: ExpectedPod) -> Policy:
+    return Policy(expected=kinds)
+
+
+def kind(*, share: int = 1000, count: int = 1, cpu: int = 0, selector: str = "", milli: int = 0) -> ExpectedPod:
+    capacity = {"milli": milli} if milli else None
+    asked = b.request("gpu", count=count, selectors=(selector,) if selector else (), capacity=capacity)
+    return ExpectedPod(share=share, requests=(("cpu", 1000 * cpu),) if cpu else (), device_requests=(asked,))
+
+
+def in_use(node: str, count: int) -> list[Claim]:
+    return [b.held(f"of-{node}-{at}", b.result("gpu", f"gpu-{at}", node), node_name=node) for at in range(count)]
+
+
+def two_nodes(cpu: Mapping[str, int] | None = None, **used: int) -> tuple[b.SnapshotObject, ...]:
+    """Two nodes of four devices each, of which some are in use."""
+    nodes = [b.node(each, cpu=(cpu or {}).get(each, 64)) for each in used]
+    slices = [b.gpu_slice(each, count=4) for each in used]
+    held = [claim for each, count in used.items() for claim in in_use(each, count)]
+    return (*nodes, *slices, b.gpu_class(), *held)
+
+
+def values(policy: Policy, *objects: s.Objects) -> dict[str, int]:
+    decided = s.plan(*objects, pods=[b.pod("p", "c", cpu=4)], policy=policy)
+    return {each.name: each.value for each in decided.report.levels}
+
+
+def test_a_pod_leaves_the_devices_that_others_need_together() -> None:
+    objects = (*two_nodes(n1=2, n2=3), b.claim("c"))
+    assert s.nodes_of(s.plan(*objects, pods=[b.pod("p", "c")], policy=expecting(kind(count=2)))) == {"p": "n2"}
+    assert s.nodes_of(s.plan(*objects, pods=[b.pod("p", "c")], policy=expecting(kind(count=1)))) == {"p": "n1"}
+
+
+def test_it_leaves_the_cpu_that_others_need_beside_devices() -> None:
+    objects = (*two_nodes({"n1": 9, "n2": 63}, n1=1, n2=1), b.claim("c"))
+    assert s.nodes_of(s.plan(*objects, pods=[b.pod("p", "c", cpu=4)], policy=expecting(kind(cpu=8)))) == {"p": "n2"}
+    assert s.nodes_of(s.plan(*objects, pods=[b.pod("p", "c", cpu=4)], policy=expecting(kind(cpu=60)))) == {"p": "n1"}
+
+
+def test_it_leaves_the_devices_that_selectors_of_others_accept() -> None:
+    nodes = (b.node("n1"), b.node("n2"), b.gpu_slice("n1", model="A"), b.gpu_slice("n2", model="B"), b.gpu_class())
+    for model, node in (("A", "n2"), ("B", "n1")):
+        policy = expecting(kind(selector=f"device.attributes['gpu.example.com'].model == '{model}'"))
+        assert s.nodes_of(s.plan(*nodes, b.claim("c"), pods=[b.pod("p", "c")], policy=policy)) == {"p": node}
+
+
+def test_to_take_the_last_place_of_a_kind_on_a_node_is_worse_than_one_of_many() -> None:
+    shareable = [b.device("gpu-0", capacities={"milli": 1000}, is_shareable=True)]
+    taken = [
+        b.held(
+            f"of-{node}",
+            b.result("gpu", "gpu-0", node, share_id=b.share_id(at), consumed={"milli": used}),
+            node_name=node,
+        )
+        for at, (node, used) in enumerate((("n1", 500), ("n2", 400)))
+    ]
+    nodes = [each for node in ("n1", "n2") for each in (b.node(node), b.resource_slice(node, *shareable))]
+    claim = b.claim("c", b.request("gpu", capacity={"milli": 300}))
+    decided = s.plan(*nodes, *taken, claim, b.gpu_class(), pods=[b.pod("p", "c")], policy=expecting(kind(milli=300)))
+    assert s.nodes_of(decided) == {"p": "n2"}
+
+
+def test_the_value_is_what_is_lost_by_share() -> None:
+    policy = expecting(kind(share=700, count=2), kind(share=300, cpu=61))
+    lost = values(policy, *two_nodes({"n1": 64}, n1=2), b.claim("c"))
+    assert lost[EXPECTED_ROOM] == -700 * (1 + 4) - 300 * (1 + 4)
+
+
+def test_pods_of_a_batch_leave_together_what_others_need() -> None:
+    objects = (*two_nodes(n1=2, n2=2), b.claim("c"), b.claim("d"))
+    pods = [b.pod("p", "c"), b.pod("q", "d")]
+    decided = s.plan(*objects, pods=pods, policy=expecting(kind(count=2)))
+    assert len(set(s.nodes_of(decided).values())) == 1
+    assert all(level.proven for level in decided.report.levels)
+
+
+def test_without_anything_that_is_expected_there_is_no_such_level() -> None:
+    unknown = ExpectedPod(share=1000, device_requests=(b.request("gpu", "no-such-class"),))
+    unreadable = kind(selector="device.attributes[")
+    unmatched = msgspec.structs.replace(kind(count=2), constraints=(b.match("index"),))
+    for policy in (Policy(), *map(expecting, (unknown, unreadable, unmatched, kind(share=0), kind(count=0)))):
+        assert EXPECTED_ROOM not in values(policy, *two_nodes(n1=1), b.claim("c"))
+
+
+def test_pods_without_devices_do_not_ask_for_it() -> None:
+    decided = s.plan(*two_nodes(n1=1), pods=[b.pod("p", cpu=1)], policy=expecting(kind()))
+    assert EXPECTED_ROOM not in {level.name for level in decided.report.levels}

@@ -60,6 +60,7 @@ class ControlPlane(Stoppable):
         """One audit event (audit.k8s.io/v1) in JSON a line; only with `audit_log`."""
         self.critical_quota = False
         self.node_lifecycle = False
+        self.service_accounts = False
         self.feature_gates = feature_gates
         self.components: dict[str, Component] = {}
         self._binary = binary
@@ -82,6 +83,7 @@ class ControlPlane(Stoppable):
         critical_quota: bool = False,
         node_lifecycle: bool = False,
         node_accounts: Sequence[str] = (),
+        service_accounts: bool = False,
         folder: Path | None = None,
     ) -> Self:
         """
@@ -91,9 +93,10 @@ class ControlPlane(Stoppable):
         `audit_log` the API server writes down what `audit-policy.yaml` says, and with `critical_quota` pods of the
         system's priority classes need a ResourceQuota, as on GKE. With `node_lifecycle`, for real kubelets, nodes are
         tainted until they are ready and when their kubelets fall silent. With `node_accounts`, names of nodes, their
-        kubelets may come with accounts of their own (`access_for_node`). State, logs and credentials go to `folder`,
-        which then stays, else to a temporary folder that goes. Raises BuildError, UnknownVersionError or
-        ComponentError, with nothing left running.
+        kubelets may come with accounts of their own (`access_for_node`). With `service_accounts`, for real kubelets,
+        pods get a token of their ServiceAccount. State, logs and credentials go to `folder`, which then stays, else to
+        a temporary folder that goes. Raises BuildError, UnknownVersionError or ComponentError, with nothing left
+        running.
         """
         kubernetes = versions.chosen(kubernetes)
         binary = build.controlplane_binary(kubernetes)
@@ -104,6 +107,7 @@ class ControlPlane(Stoppable):
         plane.audit_log = plane.folder / "audit.log" if audit_log else None
         plane.critical_quota = critical_quota
         plane.node_lifecycle = node_lifecycle
+        plane.service_accounts = service_accounts
         plane._tokens |= {f"{NODE_USER}{name}": secrets.token_hex(16) for name in node_accounts}
         if not keep:
             plane._ends.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -280,15 +284,20 @@ class ControlPlane(Stoppable):
             f"--service-account-key-file={self.folder / 'service-account.key'}",
             f"--service-account-signing-key-file={self.folder / 'service-account.key'}",
             "--service-cluster-ip-range=10.0.0.0/24",
-            "--endpoint-reconciler-type=none",  # nothing inside the cluster calls the API server
-            # No kubelet mounts tokens into pods, and only the node lifecycle controller takes away the taint that the
-            # second one puts on new nodes.
-            "--disable-admission-plugins=ServiceAccount" + ("" if self.node_lifecycle else ",TaintNodesByCondition"),
+            # Nobody looks for the API server by EndpointSlices: nodes hand on what pods send to its Service.
+            "--endpoint-reconciler-type=none",
+            *self._admission_flags(),
             *api_flags(self.feature_gates),
             *gate_flags(self.feature_gates, self.kubernetes),
             *self._audit_flags(),
             *([f"--admission-control-config-file={CRITICAL_QUOTA}"] if self.critical_quota else []),
         )
+
+    def _admission_flags(self) -> tuple[str, ...]:
+        """Leave out tokens for pods, and a taint of new nodes that only the node lifecycle controller takes away."""
+        is_wanted = {"ServiceAccount": self.service_accounts, "TaintNodesByCondition": self.node_lifecycle}
+        off = [name for name, is_on in is_wanted.items() if not is_on]
+        return (f"--disable-admission-plugins={','.join(off)}",) if off else ()
 
     def _audit_flags(self) -> tuple[str, ...]:
         if self.audit_log is None:

@@ -20,8 +20,10 @@ of a node ends with the first one, so nothing is left behind, however a test end
         audit(plane, nodes)                                     # -> []: driver, claims and containers agree
 
 `Nodes.start_each` makes nodes that differ (`node.NodeSpec`): labels, taints, several drivers with devices, a disk for
-local volumes, the number of CPUs that the kubelet reports. `make nodes` makes a whole fleet so (`e2e/run/real.py`),
-`make gpu` a node with the NVIDIA cards of this machine (`gpu.py`, `nvml.py`).
+local volumes, the number of CPUs that the kubelet reports, a network for pods. Without that, pods have an address, and
+no packet is sent to them; with it, probes reach them and they reach the API server. `Node.load` gives a node another
+image, such as Dovetail's own (`e2e.image.cached`). `make nodes` makes a whole fleet so (`e2e/run/real.py`), `make gpu`
+a node with the NVIDIA cards of this machine (`gpu.py`, `nvml.py`).
 
 | folder | what |
 |---|---|
@@ -31,6 +33,7 @@ local volumes, the number of CPUs that the kubelet reports. `make nodes` makes a
 | `go/podresources` | asks a kubelet for the devices of its containers |
 | `kubelet` | the kubelet, a `.mod` file for each version of Kubernetes |
 | `containerd` | containerd, its shim and ctr |
+| `cni` | CNI plugins, for nodes whose pods have a network |
 
 Everything comes from the Go module proxy and is built once into the user's cache folder (`programs`), but for runc,
 which is the machine's or Debian's.

@@ -5,7 +5,7 @@ By the drivers' logs and by what containers printed: what a kubelet and a driver
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from e2e.controlplane.plane import ControlPlane
@@ -19,15 +19,16 @@ PAUSE_SECONDS: Final = 0.2
 Json = dict[str, Any]
 
 
-def audit(plane: ControlPlane, nodes: Iterable[Node]) -> list[str]:
+def audit(plane: ControlPlane, nodes: Iterable[Node], *, others: Collection[str] = ()) -> list[str]:
     """
     Return what is wrong, empty where nothing is.
 
     A device that was prepared for two claims at once stays a problem. Any other problem must last for some seconds.
+    `others` are namespaces whose pods have another image, and so do not print what they were given.
     """
     boots = (calls for node in nodes for driver in node.drivers for calls in node.boots(driver))
     twice = [each for calls in boots for each in prepared_twice(calls)]
-    return [*twice, *lasting(lambda: disagreements(plane, nodes))]
+    return [*twice, *lasting(lambda: disagreements(plane, nodes, others))]
 
 
 def lasting(find: Callable[[], Iterable[str]]) -> list[str]:
@@ -78,7 +79,7 @@ def prepared(calls: Iterable[Call]) -> dict[str, tuple[PreparedDevice, ...]]:
     return found
 
 
-def disagreements(plane: ControlPlane, nodes: Iterable[Node]) -> list[str]:
+def disagreements(plane: ControlPlane, nodes: Iterable[Node], others: Collection[str] = ()) -> list[str]:
     """
     Compare what drivers have prepared, and what running containers have, with what claims have allocated, once.
 
@@ -92,7 +93,8 @@ def disagreements(plane: ControlPlane, nodes: Iterable[Node]) -> list[str]:
             for uid, devices in prepared(node.boots(driver)[-1]).items():
                 if uid in by_uid:
                     found += _wrong_preparation(by_uid[uid], (driver, node.name), devices)
-    return found + _wrong_containers(plane, nodes, {_key(each): each for each in claims})
+    pods = [each for each in plane.request("GET", "/api/v1/pods")["items"] if _key(each)[0] not in others]
+    return found + _wrong_containers(pods, nodes, {_key(each): each for each in claims})
 
 
 def _wrong_preparation(claim: Json, of: tuple[str, str], devices: Iterable[PreparedDevice]) -> Iterator[str]:
@@ -107,13 +109,13 @@ def _wrong_preparation(claim: Json, of: tuple[str, str], devices: Iterable[Prepa
         yield f"{'/'.join(of)} has prepared {had} for claim {'/'.join(_key(claim))}, which has {wanted}"
 
 
-def _wrong_containers(plane: ControlPlane, nodes: Iterable[Node], claims: dict[tuple[str, str], Json]) -> list[str]:
+def _wrong_containers(pods: Iterable[Json], nodes: Iterable[Node], claims: dict[tuple[str, str], Json]) -> list[str]:
     printed: dict[tuple[str, str], Container] = {}
     for node in nodes:
         printed |= {(each.uid, each.name): each for each in node.containers()}  # the last restart stays
     found: list[str] = []
     names, drivers = {node.name for node in nodes}, {driver for node in nodes for driver in node.drivers}
-    for pod in plane.request("GET", "/api/v1/pods")["items"]:
+    for pod in pods:
         if pod["spec"].get("nodeName") in names and "deletionTimestamp" not in pod["metadata"]:
             found += _wrong_in_pod(pod, _Facts(claims, printed, drivers))
     return found

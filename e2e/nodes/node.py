@@ -21,12 +21,12 @@ from e2e.controlplane.gates import gate_flags
 from e2e.controlplane.plane import ControlPlane
 from e2e.controlplane.processes import Component, ComponentError
 from e2e.nodes import records, settings
+from e2e.nodes.processes import Holder, Inside
 from e2e.nodes.programs import Programs, kubelet
 
 READY_SECONDS: Final = 60.0
 OWN: Final = Path("/mnt")
 """Where a node that has disks sees them in place of the machine's folder."""
-GRACE_SECONDS: Final = 10.0
 POLL_SECONDS: Final = 0.05
 POD_RESOURCES: Final = "/var/lib/kubelet/pod-resources/kubelet.sock"
 _REGISTERED: Final = b"NotifyRegistrationStatus"
@@ -50,6 +50,10 @@ class NodeSpec:
     """The slices that each driver publishes at first, as in a ResourceSlice's spec, by its name."""
     disks: Sequence[str] = ()
     """Folders beneath `OWN`, which are the node's own."""
+    has_large_images: bool = False
+    """Whether its images are large, so that copying them takes long."""
+    has_network: bool = False
+    """Whether pods and their node reach each other; the node hands on what they send to the Service `kubernetes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,44 +72,6 @@ class Place:
     def address(self) -> str:
         """The node's address, of a network for documentation (RFC 5737): no packet is sent to it from outside."""
         return f"192.0.2.{self.index + 1}"
-
-
-class Holder(Component):
-    """The process that keeps a node's namespaces; it removes the node's cgroup at SIGTERM."""
-
-    def stop(self) -> None:
-        """End every process of the node, and wait until nothing of them is left."""
-        if self.is_running():
-            self._process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(GRACE_SECONDS)
-        super().stop()
-
-
-class Inside(Component):
-    """A program inside a node, through `node enter`, which hands signals on."""
-
-    def tell(self, number: signal.Signals) -> None:
-        """Send a signal: SIGHUP, SIGTERM to let it end in order, SIGUSR2 to stop it until SIGCONT."""
-        self._process.send_signal(number)
-
-    def end(self) -> None:
-        """Let it end in order. Raises ComponentError when it does not."""
-        self.tell(signal.SIGTERM)
-        try:
-            self._process.wait(GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            raise self.error(f"did not end within {GRACE_SECONDS:.0f} s of SIGTERM") from None
-        finally:
-            self.stop()
-
-    def stop(self) -> None:
-        """Kill the program and wait until it is gone; a second call does nothing."""
-        if self.is_running():
-            self._process.send_signal(signal.SIGUSR1)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(GRACE_SECONDS)
-        super().stop()
 
 
 class Node:
@@ -185,6 +151,11 @@ class Node:
         """Return what the kubelet says that its containers have, by pod (PodResources API). Raises ComponentError."""
         answer: Json = json.loads(self._run(self._programs.pod_resources, POD_RESOURCES))
         return list(answer.get("podResources", ()))
+
+    def load(self, archive: Path) -> None:
+        """Give the node an image: an OCI layout as a tar file, or what `docker save` writes. Raises ComponentError."""
+        flags = ("--local", f"--snapshotter={self._snapshotter()}")
+        self._run(self._programs.ctr, "-n=k8s.io", "images", "import", *flags, str(archive))
 
     def kill_driver(self, driver: str = "") -> None:
         """Kill every instance of the driver."""
@@ -277,6 +248,7 @@ class Node:
             "address": place.address,
             "cgroup": place.cgroup,
             "server": f"{self._plane.admin.host}:{self._plane.admin.port}",
+            "service": settings.SERVICE if place.spec.has_network else "",
             "own": OWN if place.spec.disks else "",
             "cpus": place.spec.cpus,
         }
@@ -305,16 +277,20 @@ class Node:
         return holds(_listed(slices, "devices"), devices) and holds(_listed(slices, "sharedCounters"), counters)
 
     def _start_containerd(self) -> Inside:
-        path = settings.write_containerd(self.folder, self._programs, self._place.index)
+        path = settings.write_containerd(self.folder, self._programs, self._network(), self._snapshotter())
         containerd = self._program("containerd", self._programs.containerd, f"--config={path}")
         wait(containerd, (self.folder / "run" / "containerd" / "containerd.sock").exists)
         archive = self.folder / "image.tar"
         if archive.exists():  # else an earlier boot has imported it
-            self._run(
-                self._programs.ctr, "-n=k8s.io", "images", "import", "--local", "--snapshotter=native", str(archive)
-            )
+            self.load(archive)
             archive.unlink()
         return containerd
+
+    def _network(self) -> settings.Network:
+        return (settings.reached if self._place.spec.has_network else settings.unreached)(self._place.index)
+
+    def _snapshotter(self) -> str:
+        return settings.snapshotter(self.folder, has_large_images=self._place.spec.has_large_images)
 
     def _start_kubelet(self) -> None:
         if self._kubelet:  # what an earlier one has said must not count, and the API has whole seconds

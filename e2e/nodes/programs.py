@@ -13,6 +13,7 @@ from e2e.controlplane import build, versions
 
 _HERE: Final = Path(__file__).parent
 _CONTAINERD: Final = "github.com/containerd/containerd/v2/cmd/"
+_PLUGINS: Final = "github.com/containernetworking/plugins/plugins/"
 _CONTAINERD_TAGS: Final = "no_btrfs,no_devmapper,no_zfs"
 """Without snapshotters for file systems that no test has."""
 
@@ -59,6 +60,16 @@ def kubelet(kubernetes: str) -> Path:
     if not (_HERE / "kubelet" / f"{kubernetes}.mod").exists():
         raise build.BuildError(f"no kubelet {kubernetes} can be built: e2e/nodes/kubelet has no {kubernetes}.mod")
     return build.of_kubernetes("kubelet", _HERE / "kubelet", kubernetes, "the kubelet")
+
+
+def network_plugins() -> tuple[Path, Path]:
+    """
+    Return CNI plugins for pods that need a network: one makes a link from pod to node, one gives addresses.
+
+    Few nodes have such pods, so these are built when the first one starts. Raises BuildError.
+    """
+    link = build.tool("ptp", _HERE / "cni", _PLUGINS + "main/ptp")
+    return link, build.tool("host-local", _HERE / "cni", _PLUGINS + "ipam/host-local")
 
 
 def _containerd(name: str) -> Path:

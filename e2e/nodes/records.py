@@ -101,6 +101,8 @@ def _printed(path: Path) -> Iterator[Container]:
         if pod is None or kind != "F" or not content.startswith("{"):
             continue
         said = json.loads(content)
+        if "environment" not in said:  # another program's, whose log has lines of JSON, too
+            continue
         yield Container(
             **pod.groupdict(),
             name=path.parent.name,

@@ -1,19 +1,27 @@
 """The files that configure a node: of containerd, of its network, and of the kubelet."""
 
+import json
+import shutil
 import stat
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
 from e2e.nodes import image
-from e2e.nodes.programs import Programs
+from e2e.nodes.programs import Programs, network_plugins
 
 SOCKET: Final = "unix:///run/containerd/containerd.sock"
 DRIVER: Final = "gpu.nodes.example.com"
 """The name of the driver on every node."""
 
-_NETWORK: Final = """#!/bin/sh
+SERVICE: Final = "10.0.0.1:443"
+"""The Service `kubernetes`, as every API server makes it: the first address of its range."""
+
+_ADDRESS: Final = """#!/bin/sh
 # A CNI plugin that gives a pod an address, by the sandbox's ID, and nothing else: no packet is sent to a pod.
 [ "$CNI_COMMAND" = ADD ] || exit 0
 sum=$(printf %s "$CNI_CONTAINERID" | cksum | cut -d' ' -f1)
@@ -21,32 +29,53 @@ echo '{"cniVersion":"1.0.0","ips":[{"address":"'10.@.$((sum / 250 % 250)).$((sum
 """
 
 
-def write_containerd(folder: Path, programs: Programs, index: int) -> Path:
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A network of pods: the plugin's configuration, folders of plugins, and a script that is one, named `address`."""
+
+    plugin: Mapping[str, Any]
+    folders: Sequence[Path] = ()
+    script: str = ""
+
+
+def unreached(index: int) -> Network:
+    """Return a network in which pods have an address, and nobody reaches anybody."""
+    return Network({"type": "address"}, script=_ADDRESS.replace("@", str(128 + index % 100)))
+
+
+def reached(index: int) -> Network:
+    """Return a network in which pods and their node reach each other; the node's addresses are all there is. Builds."""
+    ranges = [[{"subnet": f"10.{128 + index % 100}.0.0/16"}]]
+    addresses = {"type": "host-local", "ranges": ranges, "routes": [{"dst": "0.0.0.0/0"}]}
+    return Network({"type": "ptp", "ipam": addresses}, [each.parent for each in network_plugins()])
+
+
+def write_containerd(folder: Path, programs: Programs, network: Network, snapshots: str) -> Path:
     """Write containerd's files into a node's folder and return the path of its configuration."""
     binaries, networks = folder / "cni" / "bin", folder / "cni" / "net.d"
     binaries.mkdir(parents=True, exist_ok=True)
     networks.mkdir(exist_ok=True)
     plugin = binaries / "address"
-    plugin.write_text(_NETWORK.replace("@", str(128 + index % 100)))
+    plugin.write_text(network.script)
     plugin.chmod(plugin.stat().st_mode | stat.S_IXUSR)
-    (networks / "10-address.conflist").write_text(
-        '{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "address"}]}'
-    )
+    conflist = {"cniVersion": "1.0.0", "name": "pods", "plugins": [network.plugin]}
+    (networks / "10-pods.conflist").write_text(json.dumps(conflist))
+    folders = json.dumps([str(each) for each in (binaries, *network.folders)])
     path = folder / "containerd.toml"
-    # The native snapshotter works on every file system, and there is one small file to copy. A process of a container
-    # may not get a lower oom_score_adj than ours. The plugin `opt` would make a folder on the machine.
+    # A process of a container may not get a lower oom_score_adj than ours. The plugin `opt` would make a folder on the
+    # machine.
     path.write_text(
         f"""version = 3
 disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri"]
 [plugins."io.containerd.cri.v1.images"]
-snapshotter = "native"
+snapshotter = "{snapshots}"
 [plugins."io.containerd.cri.v1.images".pinned_images]
 sandbox = "{image.NAME}"
 [plugins."io.containerd.cri.v1.runtime"]
 restrict_oom_score_adj = true
 cdi_spec_dirs = ["/var/run/cdi"]
 [plugins."io.containerd.cri.v1.runtime".cni]
-bin_dirs = ["{binaries}"]
+bin_dirs = {folders}
 conf_dir = "{networks}"
 use_internal_loopback = true
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
@@ -58,6 +87,27 @@ SystemdCgroup = false
 """
     )
     return path
+
+
+def snapshotter(folder: Path, *, has_large_images: bool) -> str:
+    """
+    Return how containerd puts the layers of images together beneath a folder.
+
+    `native` works on every file system, and copies the whole image for each layer and each container. For large images
+    `overlayfs` is taken where the folder's file system can be the upper layer, which another overlay cannot. The end of
+    each of its mounts waits until all that the machine has still to write is on its disk.
+    """
+    if not has_large_images:
+        return "native"
+    tried = folder / "overlay"
+    for each in ("lower", "upper", "work", "merged"):
+        (tried / each).mkdir(parents=True, exist_ok=True)
+    options = ",".join(f"{each}dir={tried / each}" for each in ("lower", "upper", "work"))
+    mount = ("mount", "-t", "overlay", "overlay", "-o", options, str(tried / "merged"))
+    # In a namespace of its own, with which the mount goes.
+    done = subprocess.run(("unshare", "--mount", *mount), capture_output=True, check=False)
+    shutil.rmtree(tried)
+    return "native" if done.returncode else "overlayfs"
 
 
 def write_kubelet(folder: Path, cgroup: str, changes: dict[str, Any]) -> Path:

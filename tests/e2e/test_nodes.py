@@ -125,6 +125,8 @@ def test_a_container_with_other_devices_is_wrong(monkeypatch: pytest.MonkeyPatch
         f"container main of pod ns/p has the devices ['{gpu}1'], and its claims have ['{gpu}0']"
     ]
     assert invariants.audit(*cluster()) == ["container main of pod ns/p runs and has printed nothing"]
+    assert invariants.audit(*cluster(), others={"another"}) != []
+    assert invariants.audit(*cluster(), others={"ns"}) == []
 
 
 @pytest.mark.parametrize(
@@ -181,6 +183,13 @@ def test_a_line_that_is_being_written_is_read_later(tmp_path: Path) -> None:
     folder = tmp_path / "ns_p_uid" / "main"
     folder.mkdir(parents=True)
     (folder / "0.log").write_text("2026-11-28T00:00:00Z stdout")
+    assert containers(tmp_path) == []
+
+
+def test_what_another_program_prints_is_no_container_of_ours(tmp_path: Path) -> None:
+    folder = tmp_path / "ns_p_uid" / "main"
+    folder.mkdir(parents=True)
+    (folder / "0.log").write_text('2026-11-28T00:00:00Z stdout F {"event": "started"}\n')
     assert containers(tmp_path) == []
 
 

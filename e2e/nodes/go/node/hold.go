@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -25,8 +26,8 @@ var places = map[string]string{"lib": "/var/lib", "log": "/var/log", "run": "/ru
 const pidFile = "pid"
 
 type options struct {
-	folder, name, address, cgroup, server, own string
-	cpus                                       int
+	folder, name, address, cgroup, server, service, own string
+	cpus                                                int
 }
 
 func parse(args []string) (options, error) {
@@ -37,9 +38,25 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.address, "address", "", "IPv4 `address` of the node; nobody outside can reach it")
 	flags.StringVar(&o.cgroup, "cgroup", "", "`name` of the cgroup, as PREFIX-PID-… with the process that it is for")
 	flags.StringVar(&o.server, "server", "", "`address` of this machine that the node reaches under the same one")
+	flags.StringVar(&o.service, "service", "", "`address` of a Service, such as 10.0.0.1:443, that is that server, too")
 	flags.StringVar(&o.own, "own", "", "`folder` of the machine, such as /mnt, of which the node has one of its own")
 	flags.IntVar(&o.cpus, "cpus", 0, "`number` of CPUs that the kubelet reports (0: those of the machine)")
 	return o, flags.Parse(args)
+}
+
+// addresses are those that the node has besides 127.0.0.1, servers those at which it reaches the server.
+func (o options) addresses() []string {
+	if host, _, err := net.SplitHostPort(o.service); err == nil {
+		return []string{o.address, host}
+	}
+	return []string{o.address}
+}
+
+func (o options) servers() []string {
+	if o.service == "" {
+		return []string{o.server}
+	}
+	return []string{o.server, o.service}
 }
 
 // hold makes a node and keeps it. Told by SIGTERM, it keeps the folder; when its standard input ends, whoever needs the
@@ -106,8 +123,10 @@ func startFirst(o options, args []string) (*exec.Cmd, error) {
 	if said, err := io.ReadAll(ready); err != nil || string(said) != "ready" {
 		return nil, errors.Join(err, fmt.Errorf("the node's first process ended: %w", process.Wait()))
 	}
-	if err := forward(process.Process.Pid, o.server); err != nil {
-		return nil, err
+	for _, inside := range o.servers() {
+		if err := forward(process.Process.Pid, inside, o.server); err != nil {
+			return nil, err
+		}
 	}
 	path := filepath.Join(o.folder, pidFile)
 	if err := os.WriteFile(path+".new", []byte(strconv.Itoa(process.Process.Pid)), 0o644); err != nil {
@@ -127,7 +146,7 @@ func first(args []string) error {
 	}
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
-	if err := errors.Join(unix.Sethostname([]byte(o.name)), mountAll(o), addAddress(o.address)); err != nil {
+	if err := errors.Join(unix.Sethostname([]byte(o.name)), mountAll(o), addAddresses(o.addresses()...)); err != nil {
 		return err
 	}
 	ready := os.NewFile(3, "ready")

@@ -24,9 +24,9 @@ type flagsRequest struct {
 	_     [22]byte
 }
 
-// addAddress brings the loopback interface up and gives it the node's address: a kubelet takes an address only if an
-// interface has it and it is not 127.0.0.1. There is no other interface, so nothing leaves the node.
-func addAddress(address string) error {
+// addAddresses brings the loopback interface up and gives it the node's addresses: a kubelet takes an address only if an
+// interface has it and it is not 127.0.0.1. No other interface leads out of the node, so nothing leaves it.
+func addAddresses(addresses ...string) error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -34,15 +34,22 @@ func addAddress(address string) error {
 	defer func() { _ = unix.Close(socket) }()
 	up := flagsRequest{flags: unix.IFF_UP | unix.IFF_RUNNING}
 	copy(up.name[:], "lo")
-	alias := addressRequest{address: unix.RawSockaddrInet4{Family: unix.AF_INET}}
-	copy(alias.name[:], "lo:1")
-	ip := net.ParseIP(address).To4()
-	if ip == nil {
-		return fmt.Errorf("%q is no IPv4 address", address)
+	problem := ioctl(socket, unix.SIOCSIFFLAGS, unsafe.Pointer(&up))
+	for index, address := range addresses {
+		alias := addressRequest{address: unix.RawSockaddrInet4{Family: unix.AF_INET}}
+		copy(alias.name[:], fmt.Sprintf("lo:%d", index+1))
+		ip := net.ParseIP(address).To4()
+		if ip == nil {
+			return fmt.Errorf("%q is no IPv4 address", address)
+		}
+		copy(alias.address.Addr[:], ip)
+		// The kernel takes the mask of the address's class, and with 10.0.0.0/8 the addresses of pods for the node's own.
+		mask := alias
+		mask.address.Addr = [4]byte{255, 255, 255, 255}
+		problem = errors.Join(problem, ioctl(socket, unix.SIOCSIFADDR, unsafe.Pointer(&alias)),
+			ioctl(socket, unix.SIOCSIFNETMASK, unsafe.Pointer(&mask)))
 	}
-	copy(alias.address.Addr[:], ip)
-	return errors.Join(ioctl(socket, unix.SIOCSIFFLAGS, unsafe.Pointer(&up)),
-		ioctl(socket, unix.SIOCSIFADDR, unsafe.Pointer(&alias)))
+	return problem
 }
 
 func ioctl(socket int, request uint, argument unsafe.Pointer) error {
@@ -52,12 +59,13 @@ func ioctl(socket int, request uint, argument unsafe.Pointer) error {
 	return nil
 }
 
-// forward lets the node reach one server of this machine under the address that it has here, such as 127.0.0.1:6443.
-// A socket stays in the network in which it was made: this process listens inside and connects outside.
-func forward(pid int, server string) error {
-	listener, err := listenInside(pid, server)
+// forward lets the node reach one server of this machine, such as 127.0.0.1:6443, at an address inside: the same one, or
+// that of a Service. A socket stays in the network in which it was made: this process listens inside and connects
+// outside.
+func forward(pid int, inside, server string) error {
+	listener, err := listenInside(pid, inside)
 	if err != nil {
-		return fmt.Errorf("listening on %s inside the node: %w", server, err)
+		return fmt.Errorf("listening on %s inside the node: %w", inside, err)
 	}
 	go func() {
 		for {

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from e2e.image import __main__ as command
-from e2e.image import bill, layers, recipe, releases, staging
+from e2e.image import bill, cached, commands, layers, recipe, releases, staging
 from e2e.image.build import Order
 from e2e.image.commands import uv
 from tests.support import house
@@ -278,3 +278,24 @@ def test_missing_programs_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         "not found: mmdebstrap, umoci, skopeo; on Debian and Ubuntu write: apt-get install mmdebstrap"
         in capsys.readouterr().err
     )
+
+
+def test_the_image_for_tests_is_built_once_for_each_wheel_and_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel, built = tmp_path / "dovetail.whl", []
+
+    def build(name: str, wheel: Path, kept: Path) -> None:
+        built.append((name, wheel.read_text()))
+        kept.write_text(f"{name} with {wheel.read_text()}")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(commands, "require", lambda: None)
+    monkeypatch.setattr(cached, "_wheel", lambda _folder: wheel)
+    monkeypatch.setattr(cached, "_build", build)
+    wanted = [("a:1", "one"), ("a:1", "one"), ("a:1", "two"), ("b:1", "two")]
+    for name, content in wanted:
+        wheel.write_text(content)
+        assert cached.archive(name, tmp_path).read_text() == f"{name} with {content}"
+    assert built == wanted[1:]
+    assert len(list((tmp_path / "cache").rglob("*.tar"))) == 1

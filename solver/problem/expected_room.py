@@ -23,6 +23,7 @@ from solver.problem.devices.layout import GLOBAL, DeviceType, NodeGroup, State, 
 from solver.problem.node_arrays import PODS
 from solver.problem.problem import Problem, Requests
 from solver.problem.requests.component import Option
+from solver.problem.requests.remaining_options import are_complete
 
 FIRST: Final = 4
 """What one place of a kind on a node is worth beside the others."""
@@ -93,7 +94,7 @@ class GroupRoom:
     What the devices of nodes of a group have room for, state by state.
 
     Most components take single devices: how often is the sum over types of what each has left, which is looked up by
-    the units of the type's own budgets.
+    the units of the type's own budgets. What was counted is kept as long as the layout.
     """
 
     group: NodeGroup
@@ -101,7 +102,7 @@ class GroupRoom:
     """By component."""
     kinds: tuple[tuple[tuple[int, int], ...], ...]
     """The components of each kind, with copies."""
-    known: dict[State, Counts]
+    known: dict[State, Counts] = field(default_factory=dict)
     _simple: tuple[int, ...] = ()
     """Components whose options have one line each, of devices that need not differ."""
     _lines: tuple[ExpectedLine, ...] = ()
@@ -128,6 +129,9 @@ class GroupRoom:
         """For each kind, count the pods that a node in a state has room for."""
         found = self.known.get(state)
         if found is None:
+            if len(self.known) >= _MOST_STATES:
+                self.known.clear()
+                self._left.clear()
             times = self._times(state)
             found = tuple(min([times[number] // copies for number, copies in kind]) for kind in self.kinds)
             self.known[state] = found
@@ -157,7 +161,7 @@ class GroupRoom:
 
 @dataclass(eq=False)  # no slots: some attributes are cached
 class ExpectedRoom:
-    """The room of the nodes of one problem; what states of devices have room for is kept with the layout."""
+    """The room of the nodes of one problem."""
 
     problem: Problem
 
@@ -166,20 +170,26 @@ class ExpectedRoom:
         """The share of each kind."""
         return np.array([each.share for each in self.problem.requests.expected], dtype=np.int64)
 
-    def of_group(self, group: NodeGroup) -> "GroupRoom":
-        """Return what nodes of a group have room for; the counts are kept with the layout."""
+    def of_group(self, group: NodeGroup) -> GroupRoom:
+        """Return what nodes of a group have room for."""
         known: dict[int, GroupRoom] = self.problem.option_cache.expected
         if group.index not in known:
-            requests = self.problem.requests
-            numbers = dict.fromkeys(number for kind in requests.expected for number, _ in kind.components)
-            options = {number: options_of(self.problem, number, group) for number in numbers}
-            parts = tuple(kind.components for kind in requests.expected)
-            key = (group.index, parts, tuple(requests.components[number] for number in numbers))
-            counts = self.problem.layout.expected.setdefault(key, {})
-            if len(counts) > _MOST_STATES:
-                counts.clear()
-            known[group.index] = GroupRoom(group, options, parts, counts)
+            kept, requests = self.problem.layout.expected, self.problem.requests
+            kinds = tuple(kind.components for kind in requests.expected)
+            numbers = tuple(dict.fromkeys(number for kind in kinds for number, _ in kind))
+            key = (group.index, kinds, tuple(requests.components[number] for number in numbers))
+            if key not in kept:
+                found = GroupRoom(group, {each: options_of(self.problem, each, group) for each in numbers}, kinds)
+                if not all(self._has_all_options(each, group) for each in numbers):
+                    known[group.index] = found
+                    return found
+                kept[key] = found
+            known[group.index] = kept[key]
         return known[group.index]
+
+    def _has_all_options(self, component: int, group: NodeGroup) -> bool:
+        """Whether the options do not depend on what nodes have left now."""
+        return are_complete(self.problem.requests.components[component], self.problem.options(component, group))
 
     def by_devices(self, group: NodeGroup, state: State) -> Counts:
         """For each kind, count the pods that the devices of a node in a state have room for."""

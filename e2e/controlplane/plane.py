@@ -284,7 +284,7 @@ class ControlPlane(Stoppable):
             f"--service-account-key-file={self.folder / 'service-account.key'}",
             f"--service-account-signing-key-file={self.folder / 'service-account.key'}",
             "--service-cluster-ip-range=10.0.0.0/24",
-            # Nobody looks for the API server by EndpointSlices: nodes hand on what pods send to its Service.
+            # No pod finds the API server by EndpointSlices: nodes hand on what pods send to its Service.
             "--endpoint-reconciler-type=none",
             *self._admission_flags(),
             *api_flags(self.feature_gates),

@@ -39,7 +39,7 @@ class Network:
 
 
 def unreached(index: int) -> Network:
-    """Return a network in which pods have an address, and nobody reaches anybody."""
+    """Return a network in which pods have an address, and no packet reaches them."""
     return Network({"type": "address"}, script=_ADDRESS.replace("@", str(128 + index % 100)))
 
 

@@ -86,13 +86,8 @@ def lost(variables: Variables) -> Expression:
     cells = [_CellRoom(variables, room, variables.cell(each)) for each in dict.fromkeys((*resources, *devices))]
     for each in cells:
         each.write(resources[each.cell.index], devices.get(each.cell.index, {}), cost)
-    variables.hint_completions.append(lambda values: _complete(values, cells))
+    variables.hint_completions += (each.complete for each in cells)
     return cost
-
-
-def _complete(values: list[int], cells: list["_CellRoom"]) -> None:
-    for each in cells:
-        each.complete(values)
 
 
 def _used_budgets(variables: Variables) -> dict[int, dict[int, Expression]]:
@@ -274,10 +269,7 @@ def _complete_option(values: list[int], option: _Times) -> None:
     """Set how often an option is left, and what its lines take of each type."""
     times = option.most
     for line, row, _ in option.lines:
-        left = [values[each.variable] for each in row]
-        times = min(times, sum(left) // max(1, line.needed))
-        while line.is_distinct and times and sum(min(each, times) for each in left) < times * line.needed:
-            times = sum(min(each, times) for each in left) // line.needed
+        times = min(times, line.times([values[each.variable] for each in row]))
     values[option.variable] = times
     for _, row, own in option.lines:
         for variable, each in zip(own, row, strict=False):

@@ -44,6 +44,13 @@ class ExpectedLine(NamedTuple):
     is_distinct: bool
     """Whether the devices of one pod differ, though one device could serve several pods."""
 
+    def times(self, left: Sequence[int]) -> int:
+        """Count how often it can be served where so many devices of each type are left."""
+        times = sum(left) // self.needed if self.needed else 0
+        while self.is_distinct and times and sum(min(each, times) for each in left) < times * self.needed:
+            times = sum(min(each, times) for each in left) // self.needed
+        return times
+
 
 ExpectedOptions = tuple[tuple[ExpectedLine, ...], ...]
 """Ways to serve a component that do not exclude each other, such as one for each PCIe root."""
@@ -76,16 +83,13 @@ def _own(takes: Takes) -> Takes:
 
 def times_served(options: ExpectedOptions, group: NodeGroup, state: State) -> int:
     """Count how often a node in a state can serve a component."""
-    return sum(min((_times(line, group, state) for line in lines), default=0) for lines in options)
-
-
-def _times(line: ExpectedLine, group: NodeGroup, state: State) -> int:
-    left = [left_of(takes, group.types[each], state) for each, takes in line.types]
-    times = sum(left) // line.needed if line.needed else 0
-    if line.is_distinct:
-        while times and sum(min(each, times) for each in left) < times * line.needed:
-            times = sum(min(each, times) for each in left) // line.needed
-    return times
+    return sum(
+        min(
+            (line.times([left_of(takes, group.types[each], state) for each, takes in line.types]) for line in lines),
+            default=0,
+        )
+        for lines in options
+    )
 
 
 @dataclass(slots=True, eq=False)

@@ -1,16 +1,35 @@
 """Dovetail as a process next to the real API server, and a world of its own for each test."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
+from e2e.controlplane.access import RequestError
 from e2e.controlplane.plane import ControlPlane
 from e2e.dovetail import Dovetail, install
 from tests.support.forked_dovetail import ForkedDovetail, Preloader
 from tests.support.shell_world import Start, World
 from tests.support.volume_world import VolumeWorld
+
+SHOWN_LINES = 60
+"""Of each log, after a test that failed."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show of a test that failed what waits in its world, and the ends of its logs: both are gone with it."""
+    report = yield
+    if report.when == "call" and report.failed:
+        given = getattr(item, "funcargs", {})
+        if "world" in given:
+            with suppress(OSError, RequestError):
+                report.sections.append(("pods without a node", "\n".join(given["world"].waiting())))
+        for log in sorted(given["tmp_path"].rglob("*.log")) if "tmp_path" in given else ():
+            lines = log.read_text(errors="replace").splitlines()[-SHOWN_LINES:]
+            report.sections.append((f"end of {log.name}", "\n".join(lines)))
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -54,8 +54,13 @@ class Scene(NamedTuple):
             self.world.pod(f"p{number}")
 
     def wait_until_well(self, count: int) -> None:
-        """Wait until so many pods are bound, and look whether a device was given twice."""
-        wait_until(lambda: len(self.world.bound()) == count, seconds=90)
+        """Wait until so many pods are bound, and look whether a device was given twice; fail where Dovetail ends."""
+
+        def are_bound() -> bool:
+            self.running.check()
+            return len(self.world.bound()) == count
+
+        wait_until(are_bound, seconds=90)
         assert self.world.problems() == []
         assert series(self.running, "dovetail_duplicate_devices_total") == 0
 

@@ -194,6 +194,13 @@ class World:
         conditions: list[Json] = found.get("status", {}).get("conditions", [])
         return next((each for each in conditions if each["type"] == "PodScheduled"), {})
 
+    def waiting(self) -> Iterator[str]:
+        """Say of every pod without a node which claims were made for it, and what its conditions say."""
+        for each in self.pods():
+            if "nodeName" not in each["spec"]:
+                status = each["status"]
+                yield f"{each['metadata']['name']}: {status.get('resourceClaimStatuses')} {status.get('conditions')}"
+
     def problems(self) -> list[str]:
         """Say what is wrong: a device in two claims, a bound pod whose claim is not allocated and reserved for it."""
         return [*self._held_twice(), *self._not_reserved()]

@@ -12,7 +12,7 @@ It is not tried where a value depends on more than the kind of the node, and giv
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -32,8 +32,6 @@ from solver.solution import Choice, Pick, Solution
 
 _MOST_KEPT = 20_000
 """Kinds of nodes of which the ways to serve a pod are kept."""
-_STEPS_A_WAY = 8
-"""Steps of the enumeration for each way that may be looked at; most steps lead to one."""
 
 
 class _TooManyError(Exception):
@@ -49,7 +47,7 @@ def best(problem: Problem, start: Solution, budget: Budget) -> Solution | None:
     if not problem.params.runs(SearchStage.EXHAUSTIVE) or not _is_one_pod(problem) or budget.should_stop():
         return None
     try:
-        ways = list(_Enumeration(problem, problem.params.exhaustive_ways).ways())
+        ways = list(_Enumeration.of(problem).ways())
     except _TooManyError:
         return None
     best_way = _best_of(problem, ways)
@@ -117,10 +115,18 @@ def _is_one_pod(problem: Problem) -> bool:
 
 @dataclass(slots=True, eq=False)
 class _Enumeration:
-    """All ways to place the pod: `left` more ways may be looked at."""
+    """All ways to place the pod: `left` more ways may be looked at, in so many `steps`."""
 
     problem: Problem
     left: int
+    steps: int
+
+    @classmethod
+    def of(cls, problem: Problem) -> Self:
+        """Begin; more ways are looked at where pods are expected, with which everything else takes long."""
+        params = problem.params
+        most = params.exhaustive_expected_ways if problem.requests.expected else params.exhaustive_ways
+        return cls(problem, most, params.exhaustive_steps)
 
     def ways(self) -> Iterator[_Way]:
         """Go through the ways, on the first node of each kind; raise `_TooManyError` if there are too many."""
@@ -180,7 +186,7 @@ class _Enumeration:
         return found
 
     def _enumerated(self, pod_class: PodClass, node: int) -> Iterator[Served]:
-        problem, group, steps = self.problem, self.problem.group(node), max(1, _STEPS_A_WAY * self.left)
+        problem, group, steps = self.problem, self.problem.group(node), self.steps
         attempt = Attempt(problem, group, NodeLedger.of(problem.available.states[node]), steps=steps, work=steps)
         copies = [each for each, part in enumerate(pod_class.parts) for _ in range(part.copies)]
         parts = [each.component for each in pod_class.parts]
@@ -189,7 +195,8 @@ class _Enumeration:
                 tuple(pick for pick, at in zip(picks, copies, strict=True) if at == each) for each in range(len(parts))
             )
             yield tuple(of_parts), tuple(attempt.ledger.local)
-        if attempt.steps < 0 or attempt.work < 0:
+        self.steps = min(attempt.steps, attempt.work)
+        if self.steps < 0:
             raise _TooManyError
 
     def _picks(self, attempt: Attempt, copies: list[int]) -> Iterator[tuple[Pick, ...]]:

@@ -10,7 +10,19 @@ from msgspec import structs
 from e2e.bench import asks, clusters
 from e2e.bench.clusters import Share
 from solver import SolverCache, solve
-from solver.domain import PACK, SPREAD, TOPOLOGY, Batch, Device, Plan, Policy, SearchParams, SearchStage, Snapshot
+from solver.domain import (
+    PACK,
+    SPREAD,
+    TOPOLOGY,
+    Batch,
+    Device,
+    ExpectedPod,
+    Plan,
+    Policy,
+    SearchParams,
+    SearchStage,
+    Snapshot,
+)
 from solver.verify import check
 from tests.support import builders as b
 from tests.support.expected_pods import expecting, kinds_of
@@ -125,3 +137,38 @@ def test_nodes_are_told_apart_by_the_partitions_that_they_still_have() -> None:
     plan = assert_models_agree(snapshot, b.batch(b.pod("p", "c")), Policy())
     assert [each.node for each in plan.placements] == ["n2"]
     assert plan.report.stages == ("greedy", SearchStage.EXHAUSTIVE)
+
+
+SHARED = tuple(
+    each
+    for at in range(300)
+    for each in (
+        b.node(f"n{at}"),
+        b.resource_slice(f"n{at}", b.device("gpu-0", capacities={"milli": 1000}, is_shareable=True)),
+        b.held(
+            f"of-n{at}",
+            b.result("gpu", "gpu-0", f"n{at}", share_id=b.share_id(at), consumed={"milli": at + 1}),
+            node_name=f"n{at}",
+        ),
+    )
+)
+"""300 nodes, each with a device of which another amount is in use."""
+
+
+@pytest.mark.parametrize(
+    ("params", "is_searched"),
+    [
+        (SearchParams(), True),
+        (SearchParams(exhaustive_expected_ways=300), True),
+        (SearchParams(exhaustive_expected_ways=299), False),
+        (SearchParams(exhaustive_steps=299), False),
+    ],
+)
+def test_where_pods_are_expected_many_ways_are_looked_at(params: SearchParams, *, is_searched: bool) -> None:
+    """Rows for the room of each of these nodes would make the exact model take seconds."""
+    claim = b.claim("c", b.request("gpu", capacity={"milli": 100}))
+    kind = ExpectedPod(share=1000, device_requests=(b.request("gpu", capacity={"milli": 1}),))
+    snapshot = b.snapshot(*SHARED, b.gpu_class(), claim)
+    plan = solve(snapshot, b.batch(b.pod("p", "c")), Policy(expected=(kind,)), replace(PATIENT, params=params))
+    assert (plan.report.stages == ("greedy", SearchStage.EXHAUSTIVE)) is is_searched
+    assert len(plan.placements) == 1

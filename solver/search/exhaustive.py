@@ -12,7 +12,7 @@ It is not tried where a value depends on more than the kind of the node, and giv
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,8 +46,10 @@ def best(problem: Problem, start: Solution, budget: Budget) -> Solution | None:
     """
     if not problem.params.runs(SearchStage.EXHAUSTIVE) or not _is_one_pod(problem) or budget.should_stop():
         return None
+    params = problem.params
+    limit = params.exhaustive_expected_pairs if problem.requests.expected else params.exhaustive_ways
     try:
-        ways = list(_Enumeration.of(problem).ways())
+        ways = list(_Enumeration(problem, limit, params.exhaustive_steps).ways())
     except _TooManyError:
         return None
     best_way = _best_of(problem, ways)
@@ -115,26 +117,20 @@ def _is_one_pod(problem: Problem) -> bool:
 
 @dataclass(slots=True, eq=False)
 class _Enumeration:
-    """All ways to place the pod: `left` more ways may be looked at, in so many `steps`."""
+    """All ways to place the pod: `left` more ways, or pairs of way and node, may be looked at, in so many `steps`."""
 
     problem: Problem
     left: int
     steps: int
 
-    @classmethod
-    def of(cls, problem: Problem) -> Self:
-        """Begin; more ways are looked at where pods are expected, with which everything else takes long."""
-        params = problem.params
-        most = params.exhaustive_expected_ways if problem.requests.expected else params.exhaustive_ways
-        return cls(problem, most, params.exhaustive_steps)
-
     def ways(self) -> Iterator[_Way]:
         """Go through the ways, on the first node of each kind; raise `_TooManyError` if there are too many."""
-        places = ((pod_class, nodes) for pod_class in self.problem.classes for nodes in self._nodes(pod_class))
+        problem = self.problem
+        places = ((pod_class, nodes) for pod_class in problem.classes for nodes in self._nodes(pod_class))
         for pod_class, nodes in places:
             node = int(nodes[0])
             for picks, after in self._served(pod_class, node):
-                self.left -= 1
+                self.left -= len(nodes) if problem.requests.expected else 1
                 if self.left < 0:
                     raise _TooManyError
                 yield _Way(Choice(pod_class.index, node, picks), nodes, after)

@@ -1,5 +1,6 @@
 """The exhaustive search for one pod gives what relaxation and exact model prove, and no plan that breaks a rule."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -139,36 +140,42 @@ def test_nodes_are_told_apart_by_the_partitions_that_they_still_have() -> None:
     assert plan.report.stages == ("greedy", SearchStage.EXHAUSTIVE)
 
 
-SHARED = tuple(
-    each
-    for at in range(300)
-    for each in (
-        b.node(f"n{at}"),
-        b.resource_slice(f"n{at}", b.device("gpu-0", capacities={"milli": 1000}, is_shareable=True)),
-        b.held(
-            f"of-n{at}",
-            b.result("gpu", "gpu-0", f"n{at}", share_id=b.share_id(at), consumed={"milli": at + 1}),
-            node_name=f"n{at}",
-        ),
-    )
-)
-"""300 nodes, each with a device of which another amount is in use."""
+def nodes_in_use(*amounts: int) -> list[b.SnapshotObject]:
+    """Make nodes with a device each, of which so much is in use."""
+    return [
+        each
+        for at, used in enumerate(amounts)
+        for each in (
+            b.node(f"n{at}"),
+            b.resource_slice(f"n{at}", b.device("gpu-0", capacities={"milli": 1000}, is_shareable=True)),
+            b.held(
+                f"of-n{at}",
+                b.result("gpu", "gpu-0", f"n{at}", share_id=b.share_id(at), consumed={"milli": used}),
+                node_name=f"n{at}",
+            ),
+        )
+    ]
 
 
 @pytest.mark.parametrize(
-    ("params", "is_searched"),
+    ("amounts", "params", "is_searched"),
     [
-        (SearchParams(), True),
-        (SearchParams(exhaustive_expected_ways=300), True),
-        (SearchParams(exhaustive_expected_ways=299), False),
-        (SearchParams(exhaustive_steps=299), False),
+        (range(1, 301), SearchParams(), True),
+        (range(1, 301), SearchParams(exhaustive_expected_pairs=300, exhaustive_steps=300), True),
+        (range(1, 301), SearchParams(exhaustive_steps=299), False),
+        (range(1, 301), SearchParams(exhaustive_expected_pairs=299), False),
+        ([1] * 300, SearchParams(exhaustive_expected_pairs=300), True),
+        ([1] * 300, SearchParams(exhaustive_expected_pairs=299), False),
     ],
+    ids=["as shipped", "enough", "steps", "ways", "like nodes", "too many like nodes"],
 )
-def test_where_pods_are_expected_many_ways_are_looked_at(params: SearchParams, *, is_searched: bool) -> None:
+def test_where_pods_are_expected_many_ways_are_compared(
+    amounts: Sequence[int], params: SearchParams, *, is_searched: bool
+) -> None:
     """Rows for the room of each of these nodes would make the exact model take seconds."""
     claim = b.claim("c", b.request("gpu", capacity={"milli": 100}))
     kind = ExpectedPod(share=1000, device_requests=(b.request("gpu", capacity={"milli": 1}),))
-    snapshot = b.snapshot(*SHARED, b.gpu_class(), claim)
+    snapshot = b.snapshot(*nodes_in_use(*amounts), b.gpu_class(), claim)
     plan = solve(snapshot, b.batch(b.pod("p", "c")), Policy(expected=(kind,)), replace(PATIENT, params=params))
     assert (plan.report.stages == ("greedy", SearchStage.EXHAUSTIVE)) is is_searched
     assert len(plan.placements) == 1

@@ -33,12 +33,13 @@ COMMANDS: Final = {
     "defrag": "Show which pods to move so that a waiting pod or gang fits: the smallest set, proven where possible.",
     "drain": "Stop scheduling and take back what was begun for pods that wait, before Dovetail is removed.",
     "replay": "Repeat a decision that `dovetail simulate --save`, or the scheduler after a defect, saved to a file.",
+    "expect": "Print the pods to expect in a profile, as those of a cluster or of files ask for devices.",
     "config": "Print the default configuration or its schema, or check a file.",
     "completion": "Print the completion script of a shell.",
     "version": "Print the versions of this program, of the API server and of the scheduler in the cluster.",
 }
 """What each command does. Its module has its name, and is imported only when it is called."""
-_FOLDERS: Final = {"observe": "adoption", "report": "adoption"}
+_FOLDERS: Final = {"observe": "adoption", "report": "adoption", "expect": "expectation"}
 """The commands whose module is in a package of this one; those of all others are in this package."""
 _LASTING: Final = {"run", "page", "observe"}
 """Commands that go on until they are stopped."""

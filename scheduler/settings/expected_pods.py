@@ -11,10 +11,12 @@ from scheduler.settings.policies import Section
 from solver.domain import ExpectedPod, QuantityError, Request, SubRequest
 from solver.domain.quantity import Quantity, parse, unit_of
 
-Share = Annotated[int, Meta(ge=1, le=1000)]
-DeviceCount = Annotated[int, Meta(ge=1, le=32)]
 ALL: Final = 1000
 """The share of all pods."""
+MOST_DEVICES: Final = 32
+"""The most devices of a request, as in a ResourceClaim."""
+Share = Annotated[int, Meta(ge=1, le=ALL)]
+DeviceCount = Annotated[int, Meta(ge=1, le=MOST_DEVICES)]
 MOST_KINDS: Final = 32
 """The most kinds of a profile: each is looked at on each node."""
 

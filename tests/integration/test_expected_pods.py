@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
+from tests.support import manifests as m
 from tests.support.controlplane import wait_until
 from tests.support.shell_world import Start, World
 
@@ -35,3 +37,22 @@ def test_pods_that_come_one_by_one_leave_room_for_expected_ones(
 
     assert len(set(world.bound().values())) == nodes
     assert world.problems() == []
+
+
+def test_the_pods_of_the_cluster_say_what_to_expect(
+    world: World, start: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One runs, one waits; what is printed goes into a profile."""
+    world.add_nodes(1, devices=2)
+    world.template()
+    world.template("three", count=3)
+    start()
+    world.pod("runs")
+    world.pod("waits", template="three")
+    wait_until(lambda: "runs" in world.bound() and len(world.claims()) == 2)
+
+    assert m.run("expect", "-n", world.namespace, f"--kubeconfig={world.plane.kubeconfig}") == 0
+
+    (profile,) = yaml.safe_load_all(capsys.readouterr().out)
+    devices = [[{"deviceClassName": world.driver}], [{"deviceClassName": world.driver, "count": 3}]]
+    assert profile == {"expectedPods": [{"share": 500, "devices": each} for each in devices]}

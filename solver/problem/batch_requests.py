@@ -230,14 +230,11 @@ class BatchRequests:
                     message = f"claim {claim.id.name} holds {device}, which has taint {taint.key} now"
                     yield Reason(code=ReasonCode.CLAIM_TAINTED, message=message)
 
-    def expect(self, batch: Batch) -> None:
-        """Describe the pods that the policy expects, if some pod of the batch may take devices from them."""
-        if EXPECTED_ROOM in self.policy.levels and any(map(self._may_take_devices, batch.pods)):
+    def expect(self) -> None:
+        """Describe the pods that the policy expects. Pods without devices leave them room, too."""
+        if EXPECTED_ROOM in self.policy.levels:
             found = expected_kinds.kinds(self.policy.expected, self.device_classes, self.demand_of, self.intern)
             self.expected = tuple(found)
-
-    def _may_take_devices(self, pod: Pod) -> bool:
-        return bool(pod.claims) or any(mode.served for mode in self.modes.of(pod))
 
     def find_shared(self, batch: Batch) -> None:
         """Find unallocated claims that several pods of the batch use, and claims without places for all of them."""

@@ -233,6 +233,22 @@ class ExpectedRoom:
         lost = self.value(before, has) - self.value(after, keeps)
         return np.split(lost, np.cumsum(sizes)[:-1])
 
+    def lost_to(self, requests: Requests) -> Amounts:
+        """Return what each node is worth less with one pod more, which takes `requests` and no device."""
+        room = self.problem.available.room.of
+        return self.value(self._by_node, self.by_resources(room)) - self.value(
+            self._by_node, self.by_resources(room, requests)
+        )
+
+    @cached_property
+    def _by_node(self) -> Amounts:
+        """By kind and node, what devices have room for."""
+        keys, numbers = self.problem.device_keys()
+        groups = self.problem.layout.groups
+        counts = [self.by_devices(groups[each.group], each.state) for each in keys]
+        found: Amounts = np.array(counts, dtype=np.int64).T[:, numbers]
+        return found
+
     @staticmethod
     def _repeated(counts: Sequence[Counts], sizes: Sequence[int]) -> Amounts:
         return np.repeat(np.array(counts, dtype=np.int64).T, sizes, axis=1)

@@ -141,7 +141,7 @@ class _Preparation:
             rejected=rejected,
         )
         requests.index(self.snapshot, batch, self.cache, self.inventory)
-        requests.expect(batch)
+        requests.expect()
         requests.find_shared(batch)
         for claim_id in requests.shared_ids:
             requests.components_of(claim_id)

@@ -339,20 +339,20 @@ class Problem:
         All stages that solve a part ask this: LNS, dive, columns, exhaustive search, scores.
         Without `by_gangs` a gang does not count: it can be solved alone where all of it is.
         """
-        if pod_class.shared or pod_class.index in self.rules.inter_pod.concerned:
-            return True
-        if any(pod_class.index in limit.takes for limit in self.rules.limits):
+        is_joined = pod_class.shared or pod_class.index in self.rules.inter_pod.concerned
+        if is_joined or any(pod_class.index in limit.takes for limit in self.rules.limits):
             return True
         return by_gangs and any(pod_class.index in rule.classes for rule in self.rules.gangs)
 
     @property
     def other_levels(self) -> tuple[str, ...]:
         """
-        Name the levels after the placed ones.
+        Name the levels after the placed ones: those of expected pods only where some pod takes devices.
 
         Few domains of gangs come first and full domains before the scores, unless the policy places these itself.
         """
-        named = tuple(each for each in self.policy.levels if each != EXPECTED_ROOM or self.requests.expected)
+        expects = self.requests.expected and any(map(self.parts_of, self.classes))
+        named = tuple(each for each in self.policy.levels if each != EXPECTED_ROOM or expects)
         if self.costs.domains and DOMAIN_ALLOCATION not in named:
             at = named.index(SCORES) if SCORES in named else len(named)
             named = (*named[:at], DOMAIN_ALLOCATION, *named[at:])

@@ -96,3 +96,26 @@ def test_without_anything_that_is_expected_there_is_no_such_level() -> None:
 def test_pods_without_devices_do_not_ask_for_it() -> None:
     decided = s.plan(*two_nodes(n1=1), pods=[b.pod("p", cpu=1)], policy=expecting(kind()))
     assert EXPECTED_ROOM not in {level.name for level in decided.report.levels}
+
+
+PLAIN = [b.pod("p", cpu=4)]
+NARROW = two_nodes({"n1": 7, "n2": 8}, n1=1, n2=1)
+"""Four of cpu are a larger share of n1, where an expected pod with 8 has no place."""
+
+
+def test_pods_without_devices_leave_the_room_of_expected_ones() -> None:
+    assert s.nodes_of(s.plan(*NARROW, pods=PLAIN)) == {"p": "n2"}
+    assert s.nodes_of(s.plan(*NARROW, pods=PLAIN, policy=expecting(kind(cpu=8)))) == {"p": "n1"}
+    assert s.nodes_of(s.plan(*NARROW, pods=PLAIN, policy=expecting(kind(cpu=9)))) == {"p": "n2"}
+
+
+def test_they_leave_it_also_beside_pods_with_devices() -> None:
+    with_device = b.pod("q", "c", node_selector={"kubernetes.io/hostname": "n2"})
+    decided = s.plan(*NARROW, b.claim("c"), pods=[*PLAIN, with_device], policy=expecting(kind(cpu=8)))
+    assert s.nodes_of(decided) == {"p": "n1", "q": "n2"}
+
+
+def test_the_weight_of_nodes_free_of_devices_turns_it_off() -> None:
+    weights = msgspec.structs.replace(Policy().weights, free_of_devices=0)
+    policy = msgspec.structs.replace(expecting(kind(cpu=8)), weights=weights)
+    assert s.nodes_of(s.plan(*NARROW, pods=PLAIN, policy=policy)) == {"p": "n2"}

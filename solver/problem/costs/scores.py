@@ -21,6 +21,7 @@ from solver.problem.costs import cost_model
 from solver.problem.costs.cost_model import SHARE, CostContext, CostModel, SpreadCost
 from solver.problem.costs.images import image_name, image_score
 from solver.problem.devices import fragmentation
+from solver.problem.expected_room import ExpectedRoom
 from solver.problem.node_arrays import PODS, Room, allocatable, pods_that_fit
 from solver.problem.problem import PodClass, Problem
 from solver.problem.solver_cache import SolverCache
@@ -33,6 +34,14 @@ _DEFAULT_SPREAD: Final = ((HOSTNAME, 3), ("topology.kubernetes.io/zone", 5))
 """kube-scheduler's own default constraints: label and maxSkew."""
 _LEAST: Final = {"cpu": 100, "memory": 200 * 1024 * 1024}
 """What a pod that asks for nothing counts as: 100m and 200Mi."""
+
+_EXPECTED_STEPS: Final = 4
+"""
+What a node costs at most because expected pods lose room there, in prices of a node with devices.
+
+Measured on the lists of FGD's setting with a tenth of the machines: 1 allocates as much of most lists, and 1.6 % less
+of one where pods without devices ask for 40 % of the cpu.
+"""
 
 _Shares = npt.NDArray[np.float64]
 
@@ -56,6 +65,7 @@ class ScoreCosts:
         self._count = len(context.inventory.nodes)
         self._amounts: dict[str, tuple[_Shares, _Shares]] = {}
         self._gap_now: _Shares | None = None
+        self._expected_room = ExpectedRoom(problem)
 
     def model(self, pods: Mapping[int, Pod]) -> CostModel:
         """Return the costs of the classes that take no device; `pods` are one of each class."""
@@ -64,12 +74,20 @@ class ScoreCosts:
         if not scored or not self._count:
             return model
         for each in scored:
-            total = np.zeros(self._count, dtype=np.int64)
+            total = np.zeros(self._count, dtype=np.int64) + self._images(pods[each.index])
             model.of_class[each.index] = (
-                total + self._images(pods[each.index]) + self._own_load(each) + self._balance(each)
+                total + self._own_load(each) + self._balance(each) + self._of_expected_room(each)
             )
         model.spread_costs = (self._load(scored), *self._replicas(scored, pods))
         return model
+
+    def _of_expected_room(self, each: PodClass) -> Amounts | int:
+        """Return what each node costs because expected pods lose room there: in proportion, the most for the worst."""
+        if not self._problem.requests.expected or not self._weights.free_of_devices:
+            return 0
+        lost = self._expected_room.lost_to(each.requests)
+        most = _EXPECTED_STEPS * self._weights.free_of_devices * SHARE * FINE
+        return most * lost // max(1, int(lost.max()))
 
     def _kept_free(self) -> Amounts:
         """

@@ -6,6 +6,7 @@ pods are found and marked by the scheduler's own queue, with the time of the sim
 batch may have, the rest is decided next, as by the scheduler.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -13,7 +14,7 @@ import msgspec
 
 from e2e.bench.clusters import read
 from e2e.fleet.shape import Fleet, Machine, device, device_class, node, slices
-from e2e.traces.queues.job_simulation import JobPod, Placed, pods_of
+from e2e.traces.queues.job_simulation import JobPod, Placed, has_room, pods_of
 from e2e.traces.queues.job_traces import Job, JobTrace
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
@@ -54,6 +55,7 @@ class DovetailQueue:
         self._cluster: Final = Cluster()
         self._cache: Final = SolverCache()
         self._starvation: Final = StarvationTracker(starvation_seconds)
+        self._reserves_nodes: Final = starvation_seconds < math.inf
         self._objects: Final[dict[JobPod, tuple[Pod, Claim]]] = {}
         names = [_name(machine) for machine in range(trace.machines)]
         self._numbers: Final = {name: machine for machine, name in enumerate(names)}
@@ -66,8 +68,10 @@ class DovetailQueue:
             for each in objects:
                 self._cluster.apply(Change(kind=kind, key=each.name, value=each))
 
-    def place(self, waiting: Sequence[JobPod], _: Sequence[Sequence[int]], now: float) -> Sequence[Placed]:
-        """Decide all waiting pods, and again those that a node waits for no longer."""
+    def place(self, waiting: Sequence[JobPod], free: Sequence[Sequence[int]], now: float) -> Sequence[Placed]:
+        """Decide all waiting pods, and again while nodes are reserved no longer."""
+        if not (self._reserves_nodes or has_room(waiting, free)):  # else a decision without placements reserves nodes
+            return ()
         placed: list[Placed] = []
         is_released = True
         while is_released and waiting:

@@ -50,7 +50,6 @@ class QueueRun(msgspec.Struct, frozen=True, kw_only=True):
     waits: dict[str, Waits]
     used: float | None
     makespan: float
-    decisions: int
     seconds: float = 0.0
 
 
@@ -79,7 +78,6 @@ def figures(trace: JobTrace, policy: str, outcome: Outcome, seconds: float = 0.0
         waits=waits,
         used=used / (trace.machines * trace.gpus * trace.window) if trace.window else None,
         makespan=end - first,
-        decisions=outcome.decisions,
         seconds=seconds,
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from e2e.traces.queues.job_simulation import JobPod, Placed, QueuePolicy
+from e2e.traces.queues.job_simulation import JobPod, Placed, QueuePolicy, has_room
 from e2e.traces.queues.job_traces import Job
 
 Choose = Callable[[Sequence[int], Sequence[int]], int]
@@ -26,6 +26,8 @@ class _InOrder:
 
     def place(self, waiting: Sequence[JobPod], free: Sequence[Sequence[int]], _: float) -> Sequence[Placed]:
         """Place what fits."""
+        if not has_room(waiting, free):
+            return ()
         left = [list(gpus) for gpus in free]
         placed: list[Placed] = []
         failed: set[tuple[int, ...]] = set()

@@ -45,12 +45,11 @@ class QueuePolicy(Protocol):
 
 @dataclass(slots=True)
 class Outcome:
-    """When jobs started and on which GPUs, by number; how many decisions were asked for; which jobs no cluster fits."""
+    """When jobs started and on which GPUs, by number; `too_large` jobs need more machines than there are."""
 
     starts: dict[int, float] = field(default_factory=dict)
     gpus: dict[int, tuple[Gpu, ...]] = field(default_factory=dict)
     too_large: tuple[Job, ...] = ()
-    decisions: int = 0
 
 
 def pods_of(job: Job, gpus: int) -> tuple[JobPod, ...]:
@@ -60,13 +59,17 @@ def pods_of(job: Job, gpus: int) -> tuple[JobPod, ...]:
     return tuple(JobPod(job, index, size) for index, size in enumerate(sizes))
 
 
+def has_room(waiting: Sequence[JobPod], free: Sequence[Sequence[int]]) -> bool:
+    """Whether the smallest pod that waits fits on any machine."""
+    return max(map(len, free)) >= min(pod.gpus for pod in waiting)
+
+
 def simulate(trace: JobTrace, policy: QueuePolicy) -> Outcome:
     """Let a policy run all jobs. Raises TraceError where it takes a GPU that is not free."""
     state = _State(trace)
     while state.arrivals or state.ends:
         state.advance(policy)
-        if state.may_place():
-            state.outcome.decisions += 1
+        if state.waiting:
             for placed in policy.place(tuple(state.waiting), state.free, state.now):
                 state.take(placed)
             state.waiting = {pod: None for pod in state.waiting if pod not in state.held}
@@ -107,10 +110,6 @@ class _State:
             pods = pods_of(job, self.trace.gpus)
             self.missing[job] = len(pods)
             self.waiting.update(dict.fromkeys(pods))
-
-    def may_place(self) -> bool:
-        """Whether the smallest pod that waits fits anywhere: else no policy has anything to decide."""
-        return bool(self.waiting) and max(map(len, self.free)) >= min(pod.gpus for pod in self.waiting)
 
     def take(self, placed: Placed) -> None:
         """Give a pod its GPUs; its job starts with the last one."""

@@ -133,6 +133,13 @@ def test_dovetail_keeps_a_node_for_a_pod_that_starves() -> None:
     assert starts(DOVETAIL, trace, 20.0)[large.number] < 50
 
 
+def test_who_waits_for_a_reserved_node_is_decided_when_it_is_reserved_no_longer() -> None:
+    trace = trace_of((0, 2, 1000), (0, 2, 30), (0, 4, 60), (1, 4, 10), (25, 2, 8), (40, 2, 5))
+    # From 38 on job 3 starves, with the first machine reserved. It gets the second one at 60, and job 5 the first.
+    assert starts(DOVETAIL, trace, 5.0) == {0: 0, 1: 0, 2: 0, 4: 30, 3: 60, 5: 60}
+    assert starts(DOVETAIL, trace)[5] == 40
+
+
 def test_large_queues_are_split_into_batches_between_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     class Limits:
         max_pods = 2
@@ -160,11 +167,6 @@ def test_a_policy_that_takes_what_is_not_free_is_found_out() -> None:
         simulate(trace_of((0, 1, 10), (1, 1, 5)), Greedy())
 
 
-def test_no_policy_is_asked_while_nothing_fits() -> None:
-    trace = trace_of((0, 4, 10), (1, 3, 5), (2, 2, 6), machines=1)
-    assert simulate(trace, made("first-fit", trace)).decisions == 3
-
-
 def test_figures_are_those_of_a_hand_example() -> None:
     trace = trace_of((0, 4, 10), (2, 4, 10), (4, 1, 10), (20, 8, 5), machines=1, gpus=4)
     run = figures(trace, "first-fit", simulate(trace, made("first-fit", trace)))
@@ -178,5 +180,6 @@ def test_figures_are_those_of_a_hand_example() -> None:
 
 def test_a_load_makes_the_smallest_cluster_that_has_it() -> None:
     trace = trace_of((0, 1, 10), (5, 3, 30), (10, 2, 10), machines=9)
-    # 120 GPU-seconds in 10 seconds: 12 GPUs are busy, so four machines at 90 % and three at 100 %.
+    # 120 GPU-seconds in 10 seconds: 12 GPUs are busy, so three machines at 100 % and four at 90 %.
     assert [trace.at(load).machines for load in (1.0, 0.9, 100.0)] == [3, 4, 1]
+    assert trace_of((0, 9, 1), (100, 1, 1)).at(0.9).machines == 3  # room for the largest job

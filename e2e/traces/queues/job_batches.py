@@ -109,7 +109,7 @@ class DovetailQueue:
             bound = msgspec.structs.replace(pod, node_name=placement.node)
             self._cluster.apply(Change(kind=Kind.CLAIMS, key=_key(claim.id), value=allocated))
             self._cluster.apply(Change(kind=Kind.PODS, key=_key(pod.id), value=bound))
-            is_released |= self._starvation.forget(pod.uid)
+            self._starvation.forget(pod.uid)
             machine = self._numbers[placement.node]
             gpus = tuple((machine, int(each.device.device.removeprefix("gpu-"))) for each in allocation.results)
             placed.append(Placed(made[placement.pod], gpus))

@@ -20,7 +20,7 @@ _GPUS_OF_A_MACHINE: Final = 8
 """Of Philly and Shockwave, whose traces do not say it."""
 _PHILLY_LOAD: Final = 0.9
 _PAPERS_GPUS: Final = {120: 32, 220: 64, 460: 128, 900: 256}
-"""GPUs by jobs of the trace, as Shockwave's authors ran them (scheduler/reproduce); the nearest number counts."""
+"""GPUs by number of jobs, as the authors ran them (uw-mad-dash/shockwave, scheduler/reproduce); the nearest counts."""
 _PHILLY_FIELDS: Final = (
     "job_type",
     "command",

@@ -13,6 +13,7 @@ from e2e import plots
 from e2e.arguments import at_least_one
 from e2e.traces import alibaba, published, replay, report
 from e2e.traces.draws import FIRST_SEED
+from e2e.traces.queues import queue_command
 from e2e.traces.replay import Curve, Setting
 from e2e.traces.workload import TraceError
 
@@ -22,6 +23,9 @@ WIDTH: Final = 120
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 2 where a trace is missing or cannot be read."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["queues"]:
+        return queue_command.main(arguments[1:])
     options = _parser().parse_args(arguments)
     try:
         settings = _settings(options)
@@ -79,7 +83,10 @@ def _bounds(setting: Setting, seed: int, results: Path) -> tuple[float, ...]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="make traces", description="Replay public traces, beside published results.")
+    parser = argparse.ArgumentParser(
+        prog="make traces",
+        description="Replay public traces, beside published results. `queues` before options: jobs that end.",
+    )
     parser.add_argument("--traces", type=Path, required=True, metavar="FOLDER", help="with the files of docs/traces.md")
     parser.add_argument(
         "--lists", nargs="+", default=list(LISTS), metavar="NAME", help=f"lists of tasks, or `all` ({' '.join(LISTS)})"

@@ -1,0 +1,138 @@
+"""`python -m e2e.traces queues`: replay queues of jobs and print one table."""
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from rich.console import Console
+
+from e2e import plots
+from e2e.traces.queues import job_figures, job_policies, job_report
+from e2e.traces.queues.job_batches import DovetailQueue
+from e2e.traces.queues.job_figures import QueueRun
+from e2e.traces.queues.job_simulation import QueuePolicy, simulate
+from e2e.traces.queues.job_traces import JobTrace, read_all
+from e2e.traces.workload import TraceError
+from solver.domain import Policy
+
+DOVETAIL: Final = "dovetail"
+NAMES: Final = (*job_policies.MAKE, DOVETAIL)
+STARVATION: Final = (300.0, 86_400.0, math.inf)
+"""The scheduler's default (`queue.starvationSeconds`), one day, and never."""
+WIDTH: Final = 140
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; 2 where a trace is missing or cannot be read."""
+    options = _parser().parse_args(arguments)
+    try:
+        runs = [
+            _run(trace, name, starvation, options.results)
+            for trace in _traces(options)
+            for name, starvation in _policies(options)
+        ]
+    except TraceError as error:
+        print(error, file=sys.stderr)
+        return 2
+    (options.results / "queues.json").write_bytes(msgspec.json.format(msgspec.json.encode(runs)))
+    plots.draw(options.results / "waits.svg", job_report.panels(runs))
+    Console(width=WIDTH).print(job_report.render(runs))
+    print(f"runs, queues.json and waits.svg are in {options.results}; what is there is not measured again")
+    return 0
+
+
+def _traces(options: argparse.Namespace) -> list[JobTrace]:
+    """Read the traces that are asked for. Raises TraceError."""
+    there = read_all(options.traces)
+    for pattern in options.jobs:
+        if not any(fnmatchcase(trace.name, pattern) for trace in there):
+            raise TraceError(f"no trace is named {pattern}; there are {', '.join(trace.name for trace in there)}")
+    wanted = [trace for trace in there if any(fnmatchcase(trace.name, pattern) for pattern in options.jobs)]
+    if options.load is None:
+        return wanted
+    # Another cluster is another setting: its runs have names of their own.
+    return [replace(trace.at(options.load / 100), name=f"{trace.name}@{options.load}") for trace in wanted]
+
+
+def _policies(options: argparse.Namespace) -> Iterator[tuple[str, float]]:
+    for name in options.policies:
+        for seconds in options.starvation if name == DOVETAIL else (math.inf,):
+            yield name, seconds
+
+
+def _run(trace: JobTrace, name: str, starvation: float, results: Path) -> QueueRun:
+    """Measure one run, unless an earlier command has."""
+    policy = f"{name}-{'never' if math.isinf(starvation) else f'{starvation:g}'}" if name == DOVETAIL else name
+    path = results / trace.name / f"{policy}.json"
+    if not path.exists():
+        print(f"{trace.name}, {policy}", file=sys.stderr)
+        began = time.process_time()
+        chosen: QueuePolicy
+        chosen = DovetailQueue(trace, starvation, Policy()) if name == DOVETAIL else job_policies.MAKE[name]()
+        outcome = simulate(trace, chosen)
+        job_figures.write(path, job_figures.figures(trace, policy, outcome, round(time.process_time() - began, 3)))
+    return job_figures.read(path)
+
+
+def _seconds(text: str) -> float:
+    """Read a time after which a pod starves."""
+    if text == "never":
+        return math.inf
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither `never` nor a number of seconds")
+    return float(text)
+
+
+def _percent(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of per cent")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make traces queues", description="Replay queues of jobs of public traces.")
+    parser.add_argument("--traces", type=Path, required=True, metavar="FOLDER", help="with the files of docs/traces.md")
+    parser.add_argument(
+        "--jobs",
+        nargs="+",
+        default=["*"],
+        metavar="NAME",
+        help="traces by name, or by pattern such as `philly-*` (all)",
+    )
+    parser.add_argument(
+        "--policies",
+        nargs="+",
+        choices=NAMES,
+        default=list(NAMES),
+        metavar="NAME",
+        help=f"of {', '.join(NAMES)} (all)",
+    )
+    parser.add_argument(
+        "--starvation",
+        nargs="+",
+        type=_seconds,
+        default=list(STARVATION),
+        metavar="SECONDS",
+        help="after how long a pod of dovetail starves, or `never`: a run for each (300 86400 never)",
+    )
+    parser.add_argument(
+        "--load",
+        type=_percent,
+        metavar="PERCENT",
+        help="on as many machines as have this load (as docs/traces.md says)",
+    )
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=plots.RESULTS / "traces" / "queues",
+        metavar="FOLDER",
+        help="where runs are kept (results/traces/queues)",
+    )
+    return parser

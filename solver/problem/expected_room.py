@@ -235,10 +235,18 @@ class ExpectedRoom:
 
     def lost_to(self, requests: Requests) -> Amounts:
         """Return what each node is worth less with one pod more, which takes `requests` and no device."""
-        room = self.problem.available.room.of
-        return self.value(self._by_node, self.by_resources(room)) - self.value(
-            self._by_node, self.by_resources(room, requests)
-        )
+        if requests not in self._lost_to:
+            keeps = self.by_resources(self.problem.available.room.of, requests)
+            self._lost_to[requests] = self._worth_now - self.value(self._by_node, keeps)
+        return self._lost_to[requests]
+
+    @cached_property
+    def _lost_to(self) -> dict[Requests, Amounts]:
+        return {}
+
+    @cached_property
+    def _worth_now(self) -> Amounts:
+        return self.value(self._by_node, self.by_resources(self.problem.available.room.of))
 
     @cached_property
     def _by_node(self) -> Amounts:

@@ -351,7 +351,7 @@ class Problem:
 
         Few domains of gangs come first and full domains before the scores, unless the policy places these itself.
         """
-        expects = self.requests.expected and any(map(self.parts_of, self.classes))
+        expects = self.requests.expected and any(each.parts or each.shared for each in self.classes)
         named = tuple(each for each in self.policy.levels if each != EXPECTED_ROOM or expects)
         if self.costs.domains and DOMAIN_ALLOCATION not in named:
             at = named.index(SCORES) if SCORES in named else len(named)

@@ -46,10 +46,10 @@ def best(problem: Problem, start: Solution, budget: Budget) -> Solution | None:
     """
     if not problem.params.runs(SearchStage.EXHAUSTIVE) or not _is_one_pod(problem) or budget.should_stop():
         return None
-    params = problem.params
-    limit = params.exhaustive_expected_pairs if problem.requests.expected else params.exhaustive_ways
+    params, expects = problem.params, bool(problem.requests.expected)
+    limit = params.exhaustive_expected_ways if expects else params.exhaustive_ways
     try:
-        ways = list(_Enumeration(problem, limit, params.exhaustive_steps).ways())
+        ways = list(_Enumeration(problem, limit, params.exhaustive_expected_pairs, params.exhaustive_steps).ways())
     except _TooManyError:
         return None
     best_way = _best_of(problem, ways)
@@ -117,10 +117,11 @@ def _is_one_pod(problem: Problem) -> bool:
 
 @dataclass(slots=True, eq=False)
 class _Enumeration:
-    """All ways to place the pod: `left` more ways, or pairs of way and node, may be looked at, in so many `steps`."""
+    """All ways to place the pod: `left` more ways, and `pairs` with a node, may be looked at, in so many `steps`."""
 
     problem: Problem
     left: int
+    pairs: int
     steps: int
 
     def ways(self) -> Iterator[_Way]:
@@ -130,8 +131,9 @@ class _Enumeration:
         for pod_class, nodes in places:
             node = int(nodes[0])
             for picks, after in self._served(pod_class, node):
-                self.left -= len(nodes) if problem.requests.expected else 1
-                if self.left < 0:
+                self.left -= 1
+                self.pairs -= len(nodes) if problem.requests.expected else 0
+                if self.left < 0 or self.pairs < 0:
                     raise _TooManyError
                 yield _Way(Choice(pod_class.index, node, picks), nodes, after)
 
@@ -175,7 +177,8 @@ class _Enumeration:
             if len(found) > self.left:
                 raise _TooManyError
             options = [problem.options(each.component, problem.group(node)) for each in pod_class.parts]
-            if all(are_complete(each, of) for (each, _), of in zip(components, options, strict=True)):
+            is_complete = all(are_complete(each, of) for (each, _), of in zip(components, options, strict=True))
+            if is_complete and len(found) <= problem.params.exhaustive_ways:
                 if len(known) >= _MOST_KEPT:
                     known.clear()
                 known[key] = found

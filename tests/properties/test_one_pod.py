@@ -66,6 +66,18 @@ def test_one_pod_of_several_gets_what_the_models_prove(situation: Situation, pol
         assert_models_agree(situation.snapshot, batch, expecting(policy, situation))
 
 
+@PROPERTY
+@given(situations(), st.sampled_from(POLICIES), st.lists(st.integers(0, 8), min_size=1, max_size=3))
+def test_pods_without_devices_beside_expected_ones_break_no_rule_and_no_bound(
+    situation: Situation, policy: Policy, cpus: list[int]
+) -> None:
+    plain = tuple(b.pod(f"plain-{at}", cpu=cpu) for at, cpu in enumerate(cpus))
+    batch = structs.replace(situation.batch, pods=(*situation.batch.pods, *plain))
+    plan = solve(situation.snapshot, batch, expecting(policy, situation), PATIENT)
+    assert check(situation.snapshot, batch, plan, policy) == ()
+    assert all(level.value <= level.bound for level in plan.report.levels)
+
+
 ASKS = {
     "a GPU": (clusters.h100_alone, asks.gpus(1)),
     "three GPUs": (clusters.h100_alone, asks.gpus(3)),
@@ -161,9 +173,9 @@ def nodes_in_use(*amounts: int) -> list[b.SnapshotObject]:
     ("amounts", "params", "is_searched"),
     [
         (range(1, 301), SearchParams(), True),
-        (range(1, 301), SearchParams(exhaustive_expected_pairs=300, exhaustive_steps=300), True),
+        (range(1, 301), SearchParams(exhaustive_expected_ways=300, exhaustive_steps=300), True),
         (range(1, 301), SearchParams(exhaustive_steps=299), False),
-        (range(1, 301), SearchParams(exhaustive_expected_pairs=299), False),
+        (range(1, 301), SearchParams(exhaustive_expected_ways=299), False),
         ([1] * 300, SearchParams(exhaustive_expected_pairs=300), True),
         ([1] * 300, SearchParams(exhaustive_expected_pairs=299), False),
     ],

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import msgspec
+import pytest
 
 from solver.domain import EXPECTED_ROOM, Claim, ExpectedPod, Policy
 from tests.support import builders as b
@@ -119,3 +120,18 @@ def test_the_weight_of_nodes_free_of_devices_turns_it_off() -> None:
     weights = msgspec.structs.replace(Policy().weights, free_of_devices=0)
     policy = msgspec.structs.replace(expecting(kind(cpu=8)), weights=weights)
     assert s.nodes_of(s.plan(*NARROW, pods=PLAIN, policy=policy)) == {"p": "n2"}
+
+
+def test_the_scores_beside_a_claim_that_pods_share() -> None:
+    """Their problem has the pods without devices alone."""
+    nodes = (b.node("n1", cpu=3), b.node("n2", cpu=3), b.resource_slice("n1", b.device("gpu-0")), b.gpu_class())
+    pods = [b.pod("p", "c"), b.pod("q", "c"), b.pod("r", cpu=2), b.pod("s", cpu=2)]
+    decided = s.plan(*nodes, b.claim("c"), pods=pods, policy=expecting(kind(cpu=1)))
+    assert len(decided.placements) == 4
+    assert all(level.proven for level in decided.report.levels)
+
+
+@pytest.mark.parametrize("amount", [2**52, 2**63, 2**80])
+def test_more_than_any_node_has_is_expected_in_vain(amount: int) -> None:
+    huge = msgspec.structs.replace(kind(), requests=(("memory", amount),))
+    assert s.nodes_of(s.plan(*NARROW, pods=PLAIN, policy=expecting(huge))) == {"p": "n2"}

@@ -12,6 +12,7 @@ from scheduler.cli.arguments import (
     completed,
     manifests,
     namespace_name,
+    namespace_of,
     report,
     warn,
 )
@@ -19,9 +20,12 @@ from scheduler.cli.exit_status import ExitStatus
 
 if TYPE_CHECKING:  # these take a second to import
     from scheduler.change import Change
+    from scheduler.cli.expectation.counted_kinds import Expectation
 
 _MOST: Final = 16
 """Kinds that are printed; rarer ones change little, and each is looked at on each node."""
+
+_MOST_DIGITS: Final = 4
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +53,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _most(text: str) -> int:
     from scheduler.settings.expected_pods import MOST_KINDS  # noqa: PLC0415 - the settings take a while to import
 
-    if not text.isdecimal() or not 1 <= int(text[:9]) <= MOST_KINDS:
+    if not text.isdecimal() or len(text) > _MOST_DIGITS or not 1 <= int(text) <= MOST_KINDS:
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {MOST_KINDS}")
     return int(text)
 
@@ -65,9 +69,18 @@ def execute(options: argparse.Namespace) -> int:
         warn(f"pods that {reason} are left out: {pods}")
     status = completed(ExitStatus.OK, forbidden)
     if not found.kinds:
-        raise UsageError("no pod has a claim for devices: look at other namespaces, or at files with -f")
+        raise UsageError(_nothing(found))
     sys.stdout.write(counted_kinds.text(found))
     return ExitStatus.WRONG if problems else status
+
+
+def _nothing(found: "Expectation") -> str:
+    """Say why there is no kind."""
+    if found.pods:
+        return "each kind of pods is rarer than one of a thousand: there is nothing to expect"
+    if found.unsaid:
+        return "no pod asks for devices in a way that can be expected"
+    return "no pod has a claim for devices that is there: look at other namespaces or files"
 
 
 def _read(options: argparse.Namespace) -> "tuple[tuple[Change, ...], tuple[str, ...], bool]":
@@ -79,10 +92,17 @@ def _read(options: argparse.Namespace) -> "tuple[tuple[Change, ...], tuple[str, 
         found = live_cluster.fetch(cluster_access(options), (Kind.PODS, Kind.CLAIMS))
         report(found.warnings, ())
         return found.changes, found.forbidden, False
-    from scheduler.simulation import case_builder  # noqa: PLC0415 - it imports the search, which takes a second
+    from scheduler.simulation import (  # noqa: PLC0415 - they import the search, which takes a second
+        case_builder,
+        case_warnings,
+        defaults,
+    )
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
 
-    made = case_builder.CaseBuilder.of(live_cluster.ClusterObjects(), documents.read(manifests(options)))
+    reading = defaults.in_namespace(
+        documents.read(manifests(options)), namespace_of(options, None), is_given=bool(options.namespace)
+    )
+    made = case_builder.CaseBuilder.of(live_cluster.ClusterObjects(), reading)
     accepted = tuple(each for each in made.changes if each.kind is not Kind.CLAIMS or each.key not in made.wrong)
-    report(made.warnings, made.problems)
+    report((*made.warnings, *case_warnings.skipped(made.skipped)), made.problems)
     return accepted, (), bool(made.problems)

@@ -1,11 +1,15 @@
 """Kinds of pods that a policy expects (`Policy.expected`), in the components of a batch."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from solver.arrays import MOST
 from solver.domain import Claim, ClaimId, DeviceClass, ExpectedPod, SubRequest
 from solver.feasibility import claims as claim_rules
 from solver.problem.requests.component import Component, components_of
+
+_TOO_MUCH: Final = MOST + 1
+"""More of a resource than any node has."""
 
 
 class ExpectedKind(NamedTuple):
@@ -32,5 +36,5 @@ def kinds(
         for found in components_of(claim, demand_of):
             number = intern(found.component)
             copies[number] = copies.get(number, 0) + 1
-        requests = tuple((resource, amount) for resource, amount in each.requests if amount > 0)
+        requests = tuple((resource, min(amount, _TOO_MUCH)) for resource, amount in each.requests if amount > 0)
         yield ExpectedKind(each.share, requests, tuple(copies.items()))

@@ -1,16 +1,25 @@
 """`dovetail expect`: what pods ask for, written as a profile expects it."""
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from msgspec import structs
 
-from scheduler.settings import parse
+from scheduler.change import Change, Kind
+from scheduler.cli.expectation import counted_kinds
+from scheduler.settings import parse, untrusted_yaml
+from tests.support import builders as b
 from tests.support import manifests as m
 
 Capture = pytest.CaptureFixture[str]
-HEAD = {"apiVersion": "config.dovetail.dev/v1alpha1", "kind": "DovetailConfiguration"}
+HEAD = """
+apiVersion: config.dovetail.dev/v1alpha1
+kind: DovetailConfiguration
+profiles:
+- schedulerName: dovetail
+"""
 
 
 def exactly(**more: Any) -> m.Manifest:
@@ -32,16 +41,16 @@ def pod(name: str, template_name: str, **requests: str) -> m.Manifest:
 
 
 def expect(folder: Path, capsys: Capture, *objects: m.Manifest, words: tuple[str, ...] = ()) -> tuple[int, str, str]:
-    status = m.run("expect", "-f", m.write_yaml(folder / "pods.yaml", *objects), *words)
+    status = m.run("expect", "-f", m.write_json(folder / "pods.json", objects), *words)
     said = capsys.readouterr()
     return status, said.out, said.err
 
 
 def kinds(text: str) -> list[dict[str, Any]]:
     """Read what was printed, which a profile accepts."""
-    profile: dict[str, list[dict[str, Any]]] = yaml.safe_load(text)
-    parse(yaml.safe_dump({**HEAD, "profiles": [profile]}), "what was printed").policy("dovetail")
-    return profile["expectedPods"]
+    parse(HEAD + textwrap.indent(text, "  "), "what was printed").policy("dovetail")
+    found: list[dict[str, Any]] = untrusted_yaml.load(text)["expectedPods"]
+    return found
 
 
 def test_pods_are_counted_by_what_their_claims_ask_for(tmp_path: Path, capsys: Capture) -> None:
@@ -109,6 +118,7 @@ def test_rarer_kinds_are_left_out_and_keep_their_share(tmp_path: Path, capsys: C
         (exactly(allocationMode="All"), "ask for all devices that match"),
         (exactly(adminAccess=True), "ask for admin access, which takes no device"),
         (exactly(count=33), "ask for more than 32 devices in one request"),
+        (exactly(selectors=[{"cel": {"expression": "device.foo() == 3"}}]), "have a selector that cannot be read"),
     ],
 )
 def test_what_cannot_be_expected_is_said(tmp_path: Path, capsys: Capture, asked: m.Manifest, reason: str) -> None:
@@ -130,20 +140,74 @@ def test_the_first_alternative_counts(tmp_path: Path, capsys: Capture) -> None:
     assert [each["devices"] for each in kinds(out)] == [[exactly(count=2)]]
 
 
-def test_a_namespace(tmp_path: Path, capsys: Capture) -> None:
-    def there(body: m.Manifest) -> m.Manifest:
-        return {**body, "metadata": {**body["metadata"], "namespace": "team"}}
-
-    objects = [template("t", exactly()), pod("p", "t"), there(template("t", exactly(count=2))), there(pod("p", "t"))]
-    _, out, _ = expect(tmp_path, capsys, *objects, words=("-n", "team"))
-    assert [each["devices"] for each in kinds(out)] == [[exactly(count=2)]]
+def test_manifests_that_name_no_namespace_are_in_the_one_that_is_given(tmp_path: Path, capsys: Capture) -> None:
+    _, out, _ = expect(tmp_path, capsys, m.template(), pod("p", "t"), words=("-n", "team"))
     assert "one is team/p" in out
 
 
-def test_without_devices_there_is_nothing_to_expect(tmp_path: Path, capsys: Capture) -> None:
-    status, out, err = expect(tmp_path, capsys, m.pod("p"))
-    assert (status, out) == (2, "")
-    assert err == "dovetail: expect: no pod has a claim for devices: look at other namespaces, or at files with -f\n"
+@pytest.mark.parametrize("name", ["1e3", "0o17", "y", "n", "on", "null", "0x1f", "2001-01-01", "gpu.example.com"])
+def test_names_stay_names(tmp_path: Path, capsys: Capture, name: str) -> None:
+    asked = {"deviceClassName": name, "capacity": {"requests": {"y": "1e3", "memory": "1.5Gi"}}}
+    _, out, _ = expect(tmp_path, capsys, template("t", asked), pod("p", "t"))
+    (kind,) = kinds(out)
+    assert kind["devices"] == [{"deviceClassName": name, "capacity": {"memory": "1536Mi", "y": "1000"}}]
+
+
+def test_equal_amounts_and_selectors_are_one_kind(tmp_path: Path, capsys: Capture) -> None:
+    first, second = "device.driver == 'a'", "device.driver == 'b'"
+    asked = [
+        exactly(
+            capacity={"requests": {"memory": memory}},
+            selectors=[{"cel": {"expression": each}} for each in selectors],
+        )
+        for memory, selectors in (("1Gi", (first, second)), ("1024Mi", (second, first)))
+    ]
+    objects = [template(f"t{at}", each) for at, each in enumerate(asked)]
+    _, out, _ = expect(tmp_path, capsys, *objects, pod("p", "t0"), pod("q", "t1"))
+    assert [each["share"] for each in kinds(out)] == [1000]
+
+
+NOTHING = {
+    "no claim": ((m.pod("p"),), "no pod has a claim for devices that is there: look at other namespaces or files"),
+    "none that can be expected": (
+        (template("t", exactly(allocationMode="All")), pod("p", "t")),
+        "no pod asks for devices in a way that can be expected",
+    ),
+    "rare kinds": (
+        tuple(
+            each
+            for at in range(1001)
+            for each in (template(f"t{at}", exactly(capacity={"requests": {"m": str(at)}})), pod(f"p{at}", f"t{at}"))
+        ),
+        "each kind of pods is rarer than one of a thousand: there is nothing to expect",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NOTHING)
+def test_where_there_is_nothing_to_expect_the_reason_is_said(tmp_path: Path, capsys: Capture, case: str) -> None:
+    objects, reason = NOTHING[case]
+    status, out, err = expect(tmp_path, capsys, *objects)
+    assert (status, out, err.splitlines()[-1]) == (2, "", f"dovetail: expect: {reason}")
+
+
+def test_kinds_of_objects_that_are_not_read_are_named(tmp_path: Path, capsys: Capture) -> None:
+    trainer = {"apiVersion": "acme.io/v1", "kind": "Trainer", "metadata": {"name": "x"}}
+    _, out, err = expect(tmp_path, capsys, trainer, m.template(), pod("p", "t"))
+    assert "skipped, because they decide nothing here: Trainer (acme.io/v1)" in err
+    assert len(kinds(out)) == 1
+
+
+def test_claims_for_extended_resources_count_and_unreadable_ones_are_said() -> None:
+    """A scheduler makes the former; the API server gives the latter."""
+    special = structs.replace(b.claim("special", owner_pod_uid="uid-p"), is_extended_resource_claim=True)
+    broken = b.claim("broken", invalid="spec.devices: wrong")
+    pods = [structs.replace(b.pod("p"), uid="uid-p"), b.pod("q", "broken")]
+    claims = [Change(kind=Kind.CLAIMS, key=str(each.id), value=each) for each in (special, broken)]
+    waiting = [Change(kind=Kind.PODS, key=str(each.id), value=each) for each in pods]
+    found = counted_kinds.of([*claims, *waiting], 16)
+    assert [(kind.pods, kind.example.name) for kind in found.kinds] == [(1, "p")]
+    assert found.unsaid == {"have a claim that cannot be read": 1}
 
 
 def test_files_with_errors_are_named_and_the_others_count(tmp_path: Path, capsys: Capture) -> None:
@@ -154,7 +218,7 @@ def test_files_with_errors_are_named_and_the_others_count(tmp_path: Path, capsys
     assert len(kinds(out)) == 1
 
 
-@pytest.mark.parametrize("most", ["0", "33", "many", "-1", "9" * 5000])
+@pytest.mark.parametrize("most", ["0", "33", "many", "-1", "00000000199", "9" * 5000])
 def test_how_many_kinds_must_be_a_number(tmp_path: Path, capsys: Capture, most: str) -> None:
     status, out, err = expect(tmp_path, capsys, m.template(), pod("p", "t"), words=(f"--most={most}",))
     assert (status, out) == (2, "")

@@ -44,7 +44,7 @@ def lost_on(room: ExpectedRoom, node: int, after: State, requests: Counter[str])
         asked = ((PODS, 1), *kind.requests)
         had = max(0, min(before[number], *(free[name] // amount for name, amount in asked)))
         has = max(0, min(left[number], *((free[name] - requests[name]) // amount for name, amount in asked)))
-        lost += kind.share * (had - has + FIRST * ((had > 0) - (has > 0)))
+        lost += kind.worth * (had - has + FIRST * ((had > 0) - (has > 0)))
     return lost
 
 
@@ -182,8 +182,8 @@ class _CellRoom:
             row.add(lost_pods, -amount)
             form.require(row, "expected room", high=most)
         form.require(Expression({lost_pods: 1, lost_nodes: -1}), "expected room", high=pods - nodes)
-        cost.add(lost_pods, -kind.share)
-        cost.add(lost_nodes, -FIRST * kind.share)
+        cost.add(lost_pods, -kind.worth)
+        cost.add(lost_nodes, -FIRST * kind.worth)
 
     def _free(self, resource: str) -> int:
         free = self.room.problem.available.room.of(resource)[self.cell.indices]

@@ -1,11 +1,12 @@
 """
 How much room nodes have for the pods that are expected (`Policy.expected`), and how much of it a placement takes.
 
-A node is worth, for each expected kind, its share times the pods of the kind that fit there by themselves, and
-`FIRST` more where one fits: to lose the last place of a kind on a node is worse than to lose one of many. How many fit
-is the least of what its resources and its devices have room for. Devices of each type count alone: what two types have
-in common (shared counters, KEP-4815) counts for both, devices of several nodes do not count, nor what the first use of
-a shareable device takes beside. Where a request has alternatives, the first that the node could serve counts.
+A node is worth, for each expected kind, its share times the devices that the pods of the kind which fit there by
+themselves ask for, and those of `FIRST` more where one fits: to lose the last place of a kind on a node is worse than
+to lose one of many. How many fit is the least of what its resources and its devices have room for. Devices of each type
+count alone: what two types have in common (shared counters, KEP-4815) counts for both, devices of several nodes do not
+count, nor what the first use of a shareable device takes beside. Where a request has alternatives, the first that the
+node could serve counts.
 
 Fragmentation as FGD defines it (Weng et al., Beware of Fragmentation, USENIX ATC '23) is a relative of this.
 """
@@ -171,8 +172,8 @@ class ExpectedRoom:
 
     @cached_property
     def worth(self) -> Amounts:
-        """The share of each kind."""
-        return np.array([each.share for each in self.problem.requests.expected], dtype=np.int64)
+        """What room for a pod of each kind is worth."""
+        return np.array([each.worth for each in self.problem.requests.expected], dtype=np.int64)
 
     def of_group(self, group: NodeGroup) -> GroupRoom:
         """Return what nodes of a group have room for."""

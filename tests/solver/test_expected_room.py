@@ -72,10 +72,10 @@ def test_to_take_the_last_place_of_a_kind_on_a_node_is_worse_than_one_of_many() 
     assert s.nodes_of(decided) == {"p": "n2"}
 
 
-def test_the_value_is_what_is_lost_by_share() -> None:
+def test_the_value_is_what_is_lost_by_share_and_devices() -> None:
     policy = expecting(kind(share=700, count=2), kind(share=300, cpu=61))
     lost = values(policy, *two_nodes({"n1": 64}, n1=2), b.claim("c"))
-    assert lost[EXPECTED_ROOM] == -700 * (1 + 4) - 300 * (1 + 4)
+    assert lost[EXPECTED_ROOM] == -700 * 2 * (1 + 4) - 300 * (1 + 4)
 
 
 def test_pods_of_a_batch_leave_together_what_others_need() -> None:

@@ -13,9 +13,13 @@ _TOO_MUCH: Final = MOST + 1
 
 
 class ExpectedKind(NamedTuple):
-    """Pods that are likely to come: their share, the resources of one, and its components with copies."""
+    """
+    Pods that are likely to come: the resources of one, and its components with copies.
 
-    share: int
+    `worth` is that of room for one: its share times the devices that it asks for.
+    """
+
+    worth: int
     requests: tuple[tuple[str, int], ...]
     components: tuple[tuple[int, int], ...]
 
@@ -37,4 +41,5 @@ def kinds(
             number = intern(found.component)
             copies[number] = copies.get(number, 0) + 1
         requests = tuple((resource, min(amount, _TOO_MUCH)) for resource, amount in each.requests if amount > 0)
-        yield ExpectedKind(each.share, requests, tuple(copies.items()))
+        devices = sum(request.alternatives[0].count for request in each.device_requests)
+        yield ExpectedKind(each.share * devices, requests, tuple(copies.items()))

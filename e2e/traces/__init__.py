@@ -11,6 +11,8 @@ The traces are not part of the project; docs/traces.md says which files a folder
 - `policies`: random, best fit, dot product and FGD of our own, which show that setting and measures are those of FGD;
 - `dovetail`: the same decisions by Dovetail: slices, claims and pods in the scheduler's cache, one pod a batch;
 - `bound`: the most that a scheduler could allocate if it knew all arrivals (a linear program);
+- `trace_cluster`: machines, pods and claims in the scheduler's cache, and decisions about them;
+- `kept_runs`: runs as files;
 - `replay`: one policy over one draw, and its curve;
 - `queues`: jobs that arrive, wait and end.
 """

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from e2e import plots
 from e2e.arguments import at_least_one
-from e2e.traces import alibaba, published, replay, report
+from e2e.traces import alibaba, kept_runs, published, replay, report
 from e2e.traces.draws import FIRST_SEED
 from e2e.traces.queues import queue_command
 from e2e.traces.replay import Curve, Setting
@@ -69,8 +69,8 @@ def _run(setting: Setting, policy: str, seed: int, results: Path) -> Curve:
     path = results / setting.name / f"{policy}-{seed}.json"
     if not path.exists():
         print(f"{setting.name}, {policy}, seed {seed}", file=sys.stderr)
-        replay.write(path, replay.replay(setting, policy, seed))
-    return replay.read(path)
+        kept_runs.write(path, replay.replay(setting, policy, seed))
+    return kept_runs.read(path, Curve)
 
 
 def _bounds(setting: Setting, seed: int, results: Path) -> tuple[float, ...]:

@@ -3,7 +3,6 @@
 import random
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
@@ -112,19 +111,3 @@ def _take(left: Machines, shape: Shape, machine: int, gpus: Sequence[int]) -> No
     if not has_gpus or not left.fitting(shape)[machine]:
         raise TraceError(f"machine {machine} has no room for {shape} on its GPUs {list(gpus)}")
     left.take(machine, shape, gpus)
-
-
-def write(path: Path, curve: Curve) -> None:
-    """Record a curve; a file is whole or not there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    staged = path.with_suffix(".part")
-    staged.write_bytes(msgspec.json.encode(curve))
-    staged.rename(path)
-
-
-def read(path: Path) -> Curve:
-    """Read a recorded curve. Raises TraceError."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Curve)
-    except msgspec.MsgspecError as error:
-        raise TraceError(f"{path}: {error}; remove it, and it is measured again") from None

@@ -169,6 +169,8 @@ class ExpectedRoom:
     """The room of the nodes of one problem."""
 
     problem: Problem
+    _lost_to: dict[Requests, Amounts] = field(default_factory=dict)
+    """What each node is worth less with a pod without devices, by what it requests."""
 
     @cached_property
     def worth(self) -> Amounts:
@@ -240,10 +242,6 @@ class ExpectedRoom:
             keeps = self.by_resources(self.problem.available.room.of, requests)
             self._lost_to[requests] = self._worth_now - self.value(self._by_node, keeps)
         return self._lost_to[requests]
-
-    @cached_property
-    def _lost_to(self) -> dict[Requests, Amounts]:
-        return {}
 
     @cached_property
     def _worth_now(self) -> Amounts:

@@ -10,23 +10,16 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import msgspec
-
-from e2e.bench.clusters import read
 from e2e.fleet.shape import Fleet, Machine, device, device_class, node, slices
 from e2e.traces.queues.job_simulation import JobPod, Placed, has_room, pods_of
 from e2e.traces.queues.job_traces import Job, JobTrace
-from scheduler.change import Change, Kind
-from scheduler.cluster import Cluster
+from e2e.traces.trace_cluster import CLASS, DRIVER, GPU, NAMESPACE, TraceCluster
 from scheduler.queue.starvation import StarvationTracker
 from scheduler.settings.schema import BatchLimits
-from solver import SolverCache, solve
 from solver.domain import (
     Batch,
-    Budget,
     Claim,
     ClaimId,
-    ConsumerReference,
     Gang,
     GangId,
     Pod,
@@ -37,36 +30,21 @@ from solver.domain import (
     SubRequest,
 )
 
-_DRIVER: Final = "gpu.trace.example.com"
-_CLASS: Final = "gpu"
-_NAMESPACE: Final = "trace"
 _MACHINE: Final = Machine(instance_type="trace", cpu=128, memory_gib=1024, disk_gib=1024)
 """Only GPUs are scarce."""
-_PATIENCE_SECONDS: Final = 3600.0
-"""No end for the clock of a busy machine: work is the limit."""
 
 
 class DovetailQueue:
     """Decides batches; a pod starves after `starvation_seconds`. It is a `job_simulation.QueuePolicy`."""
 
     def __init__(self, trace: JobTrace, starvation_seconds: float, policy: Policy) -> None:
-        self._policy: Final = policy
         self._machine_gpus: Final = trace.gpus
-        self._cluster: Final = Cluster()
-        self._cache: Final = SolverCache()
         self._starvation: Final = StarvationTracker(starvation_seconds)
         self._reserves_nodes: Final = starvation_seconds < math.inf
         self._objects: Final[dict[JobPod, tuple[Pod, Claim]]] = {}
         names = [_name(machine) for machine in range(trace.machines)]
         self._numbers: Final = {name: machine for machine, name in enumerate(names)}
-        snapshot = read(_fleet(names, trace.gpus))
-        for kind, objects in (
-            (Kind.NODES, snapshot.nodes),
-            (Kind.SLICES, snapshot.slices),
-            (Kind.CLASSES, snapshot.classes),
-        ):
-            for each in objects:
-                self._cluster.apply(Change(kind=kind, key=each.name, value=each))
+        self._cluster: Final = TraceCluster(_fleet(names, trace.gpus), policy)
 
     def place(self, waiting: Sequence[JobPod], free: Sequence[Sequence[int]], now: float) -> Sequence[Placed]:
         """Decide all waiting pods, and again while nodes are reserved no longer."""
@@ -88,31 +66,24 @@ class DovetailQueue:
     def end(self, job: Job) -> None:
         """Let the pods of a job leave, and their claims."""
         for pod in pods_of(job, self._machine_gpus):
-            made, claim = self._objects.pop(pod)
-            self._cluster.apply(Change(kind=Kind.PODS, key=_key(made.id), value=None))
-            self._cluster.apply(Change(kind=Kind.CLAIMS, key=_key(claim.id), value=None))
+            for each in self._objects.pop(pod):
+                self._cluster.remove(each)
 
     def _decide(self, pods: Sequence[JobPod], now: float) -> tuple[list[Placed], bool]:
         """Decide a batch; return what it places, and whether nodes are no longer reserved."""
         made = {self._made(pod)[0].id: pod for pod in pods}
         batch = self._starvation.marked(self._batch(pods), now)
-        budget = Budget(seconds=_PATIENCE_SECONDS)
-        plan = solve(self._cluster.snapshot(), batch, self._policy, budget, self._cache)
+        plan = self._cluster.decide(batch)
         is_released = self._starvation.decided(batch, plan, now)
         placed = []
         allocations = {each.claim: each.allocation for each in plan.allocations}
         for placement in plan.placements:
             pod, claim = self._objects[made[placement.pod]]
-            allocation = allocations[claim.id]
-            reserved = (ConsumerReference(resource="pods", name=pod.id.name, uid=pod.uid),)
-            allocated = msgspec.structs.replace(claim, allocation=allocation, reserved_for=reserved)
-            bound = msgspec.structs.replace(pod, node_name=placement.node)
-            self._cluster.apply(Change(kind=Kind.CLAIMS, key=_key(claim.id), value=allocated))
-            self._cluster.apply(Change(kind=Kind.PODS, key=_key(pod.id), value=bound))
+            gpus = self._cluster.allocate(claim, allocations[claim.id], pod)
+            self._cluster.bind(pod, placement.node)
             self._starvation.forget(pod.uid)
             machine = self._numbers[placement.node]
-            gpus = tuple((machine, int(each.device.device.removeprefix("gpu-"))) for each in allocation.results)
-            placed.append(Placed(made[placement.pod], gpus))
+            placed.append(Placed(made[placement.pod], tuple((machine, gpu) for gpu in gpus)))
         return placed, is_released
 
     def _batch(self, pods: Sequence[JobPod]) -> Batch:
@@ -130,8 +101,8 @@ class DovetailQueue:
         """Return the objects of a pod; its claim exists from the first decision on."""
         if pod not in self._objects:
             made, claim = self._objects[pod] = _pod(pod, is_gang=pod.job.gpus > self._machine_gpus)
-            self._cluster.apply(Change(kind=Kind.CLAIMS, key=_key(claim.id), value=claim))
-            self._cluster.apply(Change(kind=Kind.PODS, key=_key(made.id), value=made))
+            self._cluster.put(claim)
+            self._cluster.put(made)
         return self._objects[pod]
 
 
@@ -151,34 +122,30 @@ def _name(machine: int) -> str:
     return f"machine-{machine:04}"
 
 
-def _key(name: PodId | ClaimId) -> str:
-    return f"{name.namespace}/{name.name}"
-
-
 def _fleet(names: Sequence[str], gpus: int) -> Fleet:
-    devices = [device(f"gpu-{number}", {"model": "gpu"}) for number in range(gpus)]
+    devices = [device(f"{GPU}{number}", {"model": "gpu"}) for number in range(gpus)]
     return Fleet(
         tuple(node(name, _MACHINE) for name in names),
-        (device_class(_CLASS, f"device.driver == '{_DRIVER}'"),),
-        tuple(each for name in names for each in slices(_DRIVER, name, devices)),
+        (device_class(CLASS, f"device.driver == '{DRIVER}'"),),
+        tuple(each for name in names for each in slices(DRIVER, name, devices)),
     )
 
 
 def _pod(pod: JobPod, *, is_gang: bool) -> tuple[Pod, Claim]:
     job = f"job-{pod.job.number:06}"
     name = f"{job}-{pod.index:02}"
-    wanted = SubRequest(device_class=_CLASS, count=pod.gpus)
+    wanted = SubRequest(device_class=CLASS, count=pod.gpus)
     claim = Claim(
-        id=ClaimId(_NAMESPACE, name),
+        id=ClaimId(NAMESPACE, name),
         uid=f"claim-{name}",
         requests=(Request(name="gpus", alternatives=(wanted,)),),
         owner_pod_uid=name,
     )
     made = Pod(
-        id=PodId(_NAMESPACE, name),
+        id=PodId(NAMESPACE, name),
         uid=name,
         scheduler_name="dovetail",
         claims=(PodClaim(entry="gpus", claim=claim.id, template="gpus"),),
-        gang=GangId(_NAMESPACE, job, "dovetail.dev") if is_gang else None,
+        gang=GangId(NAMESPACE, job, "dovetail.dev") if is_gang else None,
     )
     return made, claim

@@ -1,7 +1,6 @@
-"""What one policy made of one trace: waits by size of job, GPUs in use, makespan. A run is kept as a file."""
+"""What one policy made of one trace: waits by size of job, GPUs in use, makespan."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from statistics import fmean
 from typing import Final
 
@@ -10,7 +9,6 @@ import numpy as np
 
 from e2e.traces.queues.job_simulation import Outcome
 from e2e.traces.queues.job_traces import JobTrace
-from e2e.traces.workload import TraceError
 
 SIZES: Final[Mapping[str, range]] = {
     "1": range(1, 2),
@@ -80,19 +78,3 @@ def figures(trace: JobTrace, policy: str, outcome: Outcome, seconds: float = 0.0
         makespan=end - first,
         seconds=seconds,
     )
-
-
-def write(path: Path, run: QueueRun) -> None:
-    """Record a run; a file is whole or not there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    staged = path.with_suffix(".part")
-    staged.write_bytes(msgspec.json.encode(run))
-    staged.rename(path)
-
-
-def read(path: Path) -> QueueRun:
-    """Read a recorded run. Raises TraceError."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=QueueRun)
-    except msgspec.MsgspecError as error:
-        raise TraceError(f"{path}: {error}; remove it, and it is measured again") from None

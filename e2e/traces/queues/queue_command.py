@@ -14,6 +14,8 @@ import msgspec
 from rich.console import Console
 
 from e2e import plots
+from e2e.arguments import at_least_one
+from e2e.traces import kept_runs
 from e2e.traces.queues import job_figures, job_policies, job_report
 from e2e.traces.queues.job_batches import DovetailQueue
 from e2e.traces.queues.job_figures import QueueRun
@@ -77,8 +79,8 @@ def _run(trace: JobTrace, name: str, starvation: float, results: Path) -> QueueR
         chosen: QueuePolicy
         chosen = DovetailQueue(trace, starvation, Policy()) if name == DOVETAIL else job_policies.MAKE[name]()
         outcome = simulate(trace, chosen)
-        job_figures.write(path, job_figures.figures(trace, policy, outcome, round(time.process_time() - began, 3)))
-    return job_figures.read(path)
+        kept_runs.write(path, job_figures.figures(trace, policy, outcome, round(time.process_time() - began, 3)))
+    return kept_runs.read(path, QueueRun)
 
 
 def _seconds(text: str) -> float:
@@ -88,12 +90,6 @@ def _seconds(text: str) -> float:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is neither `never` nor a number of seconds")
     return float(text)
-
-
-def _percent(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of per cent")
-    return int(text)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -124,7 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--load",
-        type=_percent,
+        type=at_least_one,
         metavar="PERCENT",
         help="on as many machines as have this load (as docs/traces.md says)",
     )

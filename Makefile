@@ -25,6 +25,7 @@ UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane and not nodes"
 # Their API servers collect garbage a third as often: a tenth less CPU time, for twice the memory, 800 MB each.
 CONTROLPLANE = GOGC=300 $(PYTEST) -n 4 --dist worksteal -m controlplane
 # One process: tests on real nodes share a control plane and two nodes, which take most of two cores' time to start.
+# They build what is missing themselves: where a machine cannot have nodes, nothing is built.
 NODES = GOGC=300 $(PYTEST) -n 0
 # The cache serves every checkout; one run at a time writes it.
 MYPY = $(if $(shell command -v flock),flock $(CACHE)/mypy.lock) $(VENV)/mypy --cache-dir $(CACHE)/mypy
@@ -118,7 +119,7 @@ test: sync lint layers ## Everything that must hold before a commit
 	@echo "== types, unit tests and a part of Kubernetes' own tests: beside the tests on the API server"
 	@export HYPOTHESIS_PROFILE="$${HYPOTHESIS_PROFILE:-ci}"; shown="$$(mktemp)"; trap 'kill $$! 2>/dev/null || true; rm -f "$$shown"' EXIT; \
 	nice -n 2 $(MAKE) types unit upstream-short >"$$shown" 2>&1 & \
-	failed=0; $(MAKE) integration oldest || failed=1; \
+	failed=0; $(MAKE) integration oldest || failed=1; $(MAKE) nodes-quick || failed=1; \
 	wait $$! || failed=1; cat "$$shown"; exit $$failed
 	@echo "== all green"
 
@@ -138,14 +139,10 @@ oldest: sync ## A short set of these tests on the oldest supported Kubernetes
 
 nodes-quick: sync ## Tests on real nodes: kubelet, containerd, a DRA driver (root; built first where missing, minutes the first time)
 	@echo "== tests on real nodes (SEED=$(SEED))"
-	@$(VENV)/python -m e2e.controlplane.build >/dev/null
-	@$(VENV)/python -m e2e.nodes.programs >/dev/null
 	@$(NODES) -m "nodes and not slow" $(if $(filter tests,$(TESTS)),tests/nodes,$(TESTS)) $(ARGS)
 
 nodes-slow: sync ## The other tests on real nodes
 	@echo "== slow tests on real nodes (SEED=$(SEED))"
-	@$(VENV)/python -m e2e.controlplane.build >/dev/null
-	@$(VENV)/python -m e2e.nodes.programs >/dev/null
 	@$(NODES) -m "nodes and slow" $(if $(filter tests,$(TESTS)),tests/nodes,$(TESTS)) $(ARGS)
 
 lint: sync ## Style, complexity, dead code, formatting

@@ -15,31 +15,53 @@ from scheduler.cli.arguments import UsageError, refuse, say
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.observe import terminal
 
-COMMANDS: Final = {
-    "run": "Schedule the pods that name this scheduler, until stopped (SIGTERM or SIGINT).",
-    "simulate": "Show on which nodes and devices pods would be placed, or why they would wait. Nothing is written to a "
-    "cluster.",
-    "explain": "Show why a pod or gang waits and what would let it in, or why a pod is where it is.",
-    "fit": "Show whether and where the pods of a file would start now, or what has to end, move or go for them.",
-    "queue": "Show which pods wait, since when and why, in the order in which they would be decided.",
-    "devices": "Show what holds each device or share, since when, and why the others can or cannot be had.",
-    "free": "Show how many devices are held and free, the largest blocks, and fragmentation with its causes.",
-    "map": "Write the fleet as a page to look at: one HTML file with every node, its devices, and who holds them.",
-    "page": "Serve the map, the queue and the last decisions as a web page that follows the cluster.",
-    "history": "Show what the running scheduler decided: pods placed with node and devices, waiting, evicted, and why.",
-    "usage": "Show for how long devices were in use and idle, as the running scheduler has seen it.",
-    "observe": "Record what Dovetail would do with the pods of another scheduler. Nothing is written to the cluster.",
-    "report": "Show what `dovetail observe` has found: pods placed sooner and later, free nodes, gangs, evictions.",
-    "defrag": "Show which pods to move so that a waiting pod or gang fits: the smallest set, proven where possible.",
-    "drain": "Stop scheduling and take back what was begun for pods that wait, before Dovetail is removed.",
-    "replay": "Repeat a decision that `dovetail simulate --save`, or the scheduler after a defect, saved to a file.",
-    "expect": "Print the pods to expect in a profile, as those of a cluster or of files ask for devices.",
-    "config": "Print the default configuration or its schema, or check a file.",
-    "completion": "Print the completion script of a shell.",
-    "version": "Print the versions of this program, of the API server and of the scheduler in the cluster.",
+GROUPS: Final = {
+    "Ask": {
+        "status": "Show whether Dovetail is healthy: leader, rights, queue, devices, and what to look at next.",
+        "explain": "Show why a pod or gang waits and what would let it in, or why a pod is where it is.",
+        "fit": "Show whether and where the pods of a file would start now, or what has to end, move or go for them.",
+        "queue": "Show which pods wait, since when and why, in the order in which they would be decided.",
+        "free": "Show how many devices are held and free, the largest blocks, and fragmentation with its causes.",
+        "devices": "Show what holds each device or share, since when, and why the others can or cannot be had.",
+        "history": "Show what the running scheduler decided: pods placed with node and devices, waiting, evicted, and "
+        "why.",
+        "usage": "Show for how long devices were in use and idle, as the running scheduler has seen it.",
+        "simulate": "Show on which nodes and devices pods would be placed, or why they would wait. Nothing is written "
+        "to a cluster.",
+    },
+    "Watch": {
+        "page": "Serve the map, the queue and the last decisions as a web page that follows the cluster.",
+        "map": "Write the fleet as a page to look at: one HTML file with every node, its devices, and who holds them.",
+        "observe": "Record what Dovetail would do with the pods of another scheduler. Nothing is written to the "
+        "cluster.",
+        "report": "Show what `dovetail observe` has found: pods placed sooner and later, free nodes, gangs, evictions.",
+    },
+    "Change": {
+        "defrag": "Show which pods to move so that a waiting pod or gang fits: the fewest, proven where possible.",
+        "pause": "Stop the scheduler and take back what it began for pods that wait; running pods go on.",
+        "resume": "Let a paused scheduler place pods again.",
+    },
+    "Serve": {
+        "run": "Schedule the pods that name this scheduler, until stopped (SIGTERM or SIGINT).",
+    },
+    "Develop": {
+        "config": "Print the default configuration or its schema, or check a file.",
+        "expect": "Print the pods to expect in a profile, as those of a cluster or of files ask for devices.",
+        "replay": "Repeat a decision that `dovetail simulate --save`, or a scheduler after a defect, saved to a file.",
+        "completion": "Print the completion script of a shell.",
+        "version": "Print the versions of this program, of the API server and of the scheduler in the cluster.",
+    },
 }
-"""What each command does. Its module has its name, and is imported only when it is called."""
-_FOLDERS: Final = {"observe": "adoption", "report": "adoption", "expect": "expectation"}
+"""What each command does, by what it is for. Its module has its name, and is imported only when it is called."""
+COMMANDS: Final = {name: text for group in GROUPS.values() for name, text in group.items()}
+OLD_NAMES: Final = {"drain": "The old name of `pause`, with --undo of `resume`."}
+"""Commands that work for one more release under these names."""
+_FOLDERS: Final = {
+    "observe": "adoption",
+    "report": "adoption",
+    "expect": "expectation",
+    **dict.fromkeys(("status", "pause", "resume", "drain"), "installation"),
+}
 """The commands whose module is in a package of this one; those of all others are in this package."""
 _LASTING: Final = {"run", "page", "observe"}
 """Commands that go on until they are stopped."""
@@ -132,7 +154,7 @@ class _Parser(argparse.ArgumentParser):
     def parsed(self, words: Sequence[str]) -> argparse.Namespace:
         """Parse a command line; wrong arguments end the process."""
         name = words[0]
-        if name not in COMMANDS and not name.startswith("-"):
+        if name not in COMMANDS and name not in OLD_NAMES and not name.startswith("-"):
             self.error(f'unknown command "{name}"{_meant(name, COMMANDS)}')
         if name not in COMMANDS and self.is_option_of("run", name):
             self.error(f'the command is missing: write "{self.prog} run {name} …" to schedule pods')
@@ -184,7 +206,7 @@ class _PrintVersion(argparse.Action):
 
 def parser_of_line(line: str) -> argparse.ArgumentParser:
     """Return the parser for a command line that is being typed."""
-    return _parser_for(next((word for word in line.split() if word in COMMANDS), ""), "dovetail")
+    return _parser_for(next((word for word in line.split() if word in COMMANDS or word in OLD_NAMES), ""), "dovetail")
 
 
 def _parser_for(command: str, program: str) -> _Parser:
@@ -197,7 +219,7 @@ def _parser_for(command: str, program: str) -> _Parser:
     )
     parser.add_argument("--version", action=_PrintVersion, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
-    for name, text in COMMANDS.items():
+    for name, text in (COMMANDS | {old: OLD_NAMES[old] for old in OLD_NAMES if old == command}).items():
         added = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
         if name == command:
             folder = f"{_FOLDERS[name]}." if name in _FOLDERS else ""

@@ -5,7 +5,9 @@ import errno
 import gc
 import importlib
 import os
+import shutil
 import sys
+import textwrap
 import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -42,6 +44,7 @@ GROUPS: Final = {
         "resume": "Let a paused scheduler place pods again.",
     },
     "Serve": {
+        "check": "Check whether Dovetail can work in a cluster, before and after it is installed.",
         "run": "Schedule the pods that name this scheduler, until stopped (SIGTERM or SIGINT).",
     },
     "Develop": {
@@ -60,7 +63,7 @@ _FOLDERS: Final = {
     "observe": "adoption",
     "report": "adoption",
     "expect": "expectation",
-    **dict.fromkeys(("status", "pause", "resume", "drain"), "installation"),
+    **dict.fromkeys(("status", "check", "pause", "resume", "drain"), "installation"),
 }
 """The commands whose module is in a package of this one; those of all others are in this package."""
 _LASTING: Final = {"run", "page", "observe"}
@@ -69,6 +72,9 @@ _COMPLETING: Final = "_ARGCOMPLETE"
 """The environment variable that the completion scripts of argcomplete set."""
 _UNWRITABLE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """What a write to the output fails with, on a full disk for instance."""
+_DESCRIPTION: Final = "A Kubernetes scheduler for devices (DRA) that decides about all waiting pods together."
+_LEAST_WIDTH: Final = 60
+"""Columns of the overview of all commands, at least."""
 _LONGEST: Final = 500
 """Characters of an error message that are shown."""
 
@@ -150,6 +156,11 @@ class _Parser(argparse.ArgumentParser):
 
     command: "_Parser | None" = None
     """The parser of the command whose arguments are known."""
+    lists_commands = False
+
+    def format_help(self) -> str:
+        """Return the help: of a command its options, of the program the commands in groups."""
+        return _overview(self.prog) if self.lists_commands else super().format_help()
 
     def parsed(self, words: Sequence[str]) -> argparse.Namespace:
         """Parse a command line; wrong arguments end the process."""
@@ -193,6 +204,22 @@ def _meant(name: str, known: Iterable[str]) -> str:
     return f'. Did you mean "{dashes}{found}"?' if found else ""
 
 
+def _overview(program: str) -> str:
+    """Return all commands in groups, as wide as the terminal; the names of the groups are bold there."""
+    has_colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    width = max(_LEAST_WIDTH, shutil.get_terminal_size().columns)
+    indent = " " * (max(map(len, COMMANDS)) + 4)
+    lines = [f"usage: {program} COMMAND [OPTION …]", "", textwrap.fill(_DESCRIPTION, width)]
+    for title, group in GROUPS.items():
+        lines += ["", f"\x1b[1m{title}\x1b[0m" if has_colour else title]
+        for name, text in group.items():
+            head = f"  {name}".ljust(len(indent))
+            lines.append(
+                textwrap.fill(text, width, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)
+            )
+    return "\n".join([*lines, "", f"`{program} COMMAND --help` shows the options of each; --version the version.", ""])
+
+
 class _PrintVersion(argparse.Action):
     """Prints the version and exits; reading it takes a while, so it is read only here."""
 
@@ -211,12 +238,8 @@ def parser_of_line(line: str) -> argparse.ArgumentParser:
 
 def _parser_for(command: str, program: str) -> _Parser:
     """Return the parser, which knows all commands by name and the arguments of one of them."""
-    parser = _Parser(
-        prog=program,
-        description="A Kubernetes scheduler for devices (DRA) that decides about all waiting pods together.",
-        epilog=f"See `{program} COMMAND --help` for each command.",
-        allow_abbrev=False,
-    )
+    parser = _Parser(prog=program, allow_abbrev=False)
+    parser.lists_commands = True
     parser.add_argument("--version", action=_PrintVersion, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
     for name, text in (COMMANDS | {old: OLD_NAMES[old] for old in OLD_NAMES if old == command}).items():

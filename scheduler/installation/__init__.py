@@ -6,4 +6,9 @@ An installation of Dovetail in a cluster, for the commands that are about it: `s
     cluster_findings  what is to be said of the cluster: queue, devices, drivers, pools, other schedulers
     findings          what is to be said of the scheduler: replicas, leader, rights, watches, decisions
     status_output     prints findings, as a screen or a document
+    pausing           pauses and resumes the scheduler
+
+    installation_checks  what `dovetail check` looks at
+    gate_probes          which fields of feature gates the API server keeps
+    trial_pod            one pod with a claim, made, watched and removed
 """

@@ -196,7 +196,20 @@ def _pools(fleet: FleetAnswer) -> Iterator[Finding]:
 
 
 def _other_schedulers(fleet: FleetAnswer, names: Collection[str]) -> Iterator[Finding]:
-    """Find schedulers that allocate devices which Dovetail allocates too: a device could be given out twice."""
+    for name, count in other_schedulers(fleet, names).items():
+        text = (
+            f"pods of {name} hold {counted(count, 'device')} that Dovetail allocates too. The API server does not "
+            "check that a device is given out once"
+        )
+        yield Finding(FindingState.WARNING, "schedulers", text, "docs/operating.md, “Beside kube-scheduler”")
+
+
+def other_schedulers(fleet: FleetAnswer, names: Collection[str]) -> dict[str, int]:
+    """
+    Return the schedulers whose pods hold devices that Dovetail allocates too, with the number of these devices.
+
+    Both could give out the same device.
+    """
     schedulers = {pod.id: pod.scheduler_name for pod in fleet.pods}
     found: dict[str, set[tuple[str, ...]]] = defaultdict(set)
     for device in fleet.fleet.devices:
@@ -206,12 +219,7 @@ def _other_schedulers(fleet: FleetAnswer, names: Collection[str]) -> Iterator[Fi
             users = {schedulers[pod] for pod in holder.pods if pod in schedulers}
             for name in (users - set(names)) if not users & set(names) and not holder.admin_access else ():
                 found[name].add(tuple(device.id))
-    for name, devices in sorted(found.items()):
-        text = (
-            f"pods of {name} hold {counted(len(devices), 'device')} that Dovetail allocates too. The API server does "
-            "not check that a device is given out once"
-        )
-        yield Finding(FindingState.WARNING, "schedulers", text, "docs/operating.md, “Beside kube-scheduler”")
+    return {name: len(devices) for name, devices in sorted(found.items())}
 
 
 def _named(names: Sequence[str]) -> str:

@@ -18,21 +18,6 @@ pytestmark = pytest.mark.controlplane
 Capture = pytest.CaptureFixture[str]
 
 
-@pytest.fixture
-def config(world: World, tmp_path: Path) -> Path:
-    """A Lease in the world's namespace, and devices of the world's driver alone."""
-    document = {
-        "apiVersion": "config.dovetail.dev/v1alpha1",
-        "kind": "DovetailConfiguration",
-        "profiles": [{"schedulerName": world.scheduler}],
-        "leaderElection": {"leaseName": world.word, "leaseNamespace": world.namespace},
-        "devices": {"owned": {"drivers": [world.driver]}},
-    }
-    path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump(document))
-    return path
-
-
 def status(world: World, config: Path, capsys: Capture, *words: str, kubeconfig: Path | None = None) -> tuple[int, Any]:
     chosen = f"--kubeconfig={kubeconfig or world.plane.kubeconfig}"
     where = f"--dovetail-namespace={world.namespace}"
@@ -45,23 +30,25 @@ def findings(document: Any, about: str) -> list[tuple[str, str]]:
 
 
 def test_from_no_scheduler_to_one_that_works_and_one_that_is_paused(
-    world: World, start: Start, config: Path, capsys: Capture
+    world: World, start: Start, own_lease: Path, capsys: Capture
 ) -> None:
     world.add_nodes(1, devices=2)
     world.template()
 
-    code, found = status(world, config, capsys)
+    code, found = status(world, own_lease, capsys)
     assert (code, found["running"], found["healthy"]) == (1, False, False)
     assert findings(found, "leader") == [("failed", "there is no Lease: no replica has led yet")]
     assert next(each for each in found["devices"] if each["driver"] == world.driver)["free"] == 2
 
-    running = start(world.plane.kubeconfig, f"--config={config}", leader_elect=True)
+    running = start(world.plane.kubeconfig, f"--config={own_lease}", leader_elect=True)
     world.pod("runs")
     world.pod("waits", template="missing")
     wait_until(lambda: len(world.bound()) == 1)
-    assert status(world, config, capsys, "--wait")[0] == 0
-    wait_until(lambda: (status(world, config, capsys)[1]["report"] or {}).get("work", {}).get("bound") == 1, seconds=60)
-    code, found = status(world, config, capsys)
+    assert status(world, own_lease, capsys, "--wait")[0] == 0
+    wait_until(
+        lambda: (status(world, own_lease, capsys)[1]["report"] or {}).get("work", {}).get("bound") == 1, seconds=60
+    )
+    code, found = status(world, own_lease, capsys)
     assert (code, found["running"], found["healthy"]) == (0, True, True)
     assert found["leader"]
     assert found["report"]["leader"].partition("_")[0] == found["leader"]
@@ -69,25 +56,25 @@ def test_from_no_scheduler_to_one_that_works_and_one_that_is_paused(
     assert (found["queue"]["waiting"], found["queue"]["oldest"]) == (1, f"{world.namespace}/waits")
     ours = next(each for each in found["devices"] if each["driver"] == world.driver)
     assert (ours["held"], ours["free"]) == (1, 1)
-    assert m.run("status", f"--kubeconfig={world.plane.kubeconfig}", f"--config={config}") == 0
+    assert m.run("status", f"--kubeconfig={world.plane.kubeconfig}", f"--config={own_lease}") == 0
     assert capsys.readouterr().out.startswith("Dovetail in namespace dovetail-system is healthy")
 
     running.stop()
-    code, found = status(world, config, capsys)
+    code, found = status(world, own_lease, capsys)
     assert (code, found["leader"]) == (1, "")
     assert findings(found, "leader")[0][1].startswith("no replica holds the Lease")
     assert findings(found, "watches") == [("unknown", "no replica leads")]
 
-    paused = ("--kubeconfig", str(world.plane.kubeconfig), "--config", str(config))
+    paused = ("--kubeconfig", str(world.plane.kubeconfig), "--config", str(own_lease))
     assert m.run("pause", *paused) == 0
     capsys.readouterr()
-    code, found = status(world, config, capsys)
+    code, found = status(world, own_lease, capsys)
     assert (code, found["paused"]) == (1, True)
     assert findings(found, "leader") == [("failed", "paused: every replica stands by, and no pod is placed")]
 
 
-def test_waiting_for_health_ends(world: World, config: Path, capsys: Capture) -> None:
-    chosen = (f"--kubeconfig={world.plane.kubeconfig}", f"--config={config}", "--wait", "--timeout=0.5")
+def test_waiting_for_health_ends(world: World, own_lease: Path, capsys: Capture) -> None:
+    chosen = (f"--kubeconfig={world.plane.kubeconfig}", f"--config={own_lease}", "--wait", "--timeout=0.5")
     assert m.run("status", *chosen) == 1
     assert "status: not healthy after 0.5 s" in capsys.readouterr().err
 
@@ -113,8 +100,8 @@ def test_a_viewer_may_read_the_lease_that_is_deployed_and_learns_what_else_is_mi
     assert findings(found, "leader")[0] == ("unknown", f"you may not read the Lease {world.namespace}/dovetail")
 
 
-def test_the_leader_reports_as_often_as_it_says(world: World, start: Start, config: Path) -> None:
-    start(world.plane.kubeconfig, f"--config={config}", leader_elect=True)
+def test_the_leader_reports_as_often_as_it_says(world: World, start: Start, own_lease: Path) -> None:
+    start(world.plane.kubeconfig, f"--config={own_lease}", leader_elect=True)
     path = f"/apis/coordination.k8s.io/v1/namespaces/{world.namespace}/leases"
 
     def report() -> Any:

@@ -18,6 +18,8 @@ from typing import Any, Final, NamedTuple
 
 _SECONDS: Final = 0.25
 """For everything: connecting, the request, and its answer."""
+LIMIT: Final = "DOVETAIL_COMPLETION_SECONDS"
+"""The environment variable with another limit, for API servers that are far away."""
 _MOST_OBJECTS: Final = 500
 _MOST_BYTES: Final = 4 * 1024 * 1024
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -83,10 +85,10 @@ def _entry(document: Mapping[str, Any], kind: str, name: str) -> dict[str, Any] 
     return None
 
 
-def metadata(access: QuickAccess, path: str, seconds: float = _SECONDS) -> list[dict[str, Any]]:
+def metadata(access: QuickAccess, path: str) -> list[dict[str, Any]]:
     """List the metadata of objects below a path of the API, some hundred at most. Raise `NamesError`."""
-    ends = time.monotonic() + seconds
     try:
+        ends = time.monotonic() + float(os.environ.get(LIMIT) or _SECONDS)
         answer = _get(access, f"{path}?limit={_MOST_OBJECTS}", ends)
         found = json.loads(answer)
         return [each["metadata"] for each in found.get("items") or ()]

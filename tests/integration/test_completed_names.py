@@ -12,7 +12,7 @@ pytestmark = pytest.mark.controlplane
 
 
 def completed(kubeconfig: Path, *words: str) -> list[str]:
-    *found, directive = for_kubectl(*words, KUBECONFIG=str(kubeconfig))
+    *found, directive = for_kubectl(*words, KUBECONFIG=str(kubeconfig), DOVETAIL_COMPLETION_SECONDS="60")
     assert directive.startswith(":")
     return found
 

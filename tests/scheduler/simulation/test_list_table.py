@@ -196,7 +196,7 @@ def test_names_that_are_copied_stay_whole_and_stand_below_where_there_is_no_room
     wide, narrow = terminal(monkeypatch, 66), io.StringIO()
     show(columns, [row], wide)
     assert wide.getvalue().splitlines()[1] == "team-with-a-long-name  trainer-with-a-long-name-0  NVID…BM3     12"
-    narrow = terminal(monkeypatch, 50)
+    narrow = terminal(monkeypatch, 52)
     show(columns, [row], narrow)
     assert narrow.getvalue().splitlines() == [
         "NAMESPACE              TYPE                   TOTAL",

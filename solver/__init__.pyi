@@ -4,6 +4,7 @@ from .decide import solve_greedily as solve_greedily
 from .diagnosis import explain_placed as explain_placed
 from .diagnosis import explain_pod as explain_pod
 from .diagnosis import max_count as max_count
+from .diagnosis import nodes_to_add as nodes_to_add
 from .feasibility.missing_claims import missing_claims as missing_claims
 from .feasibility.missing_claims import with_missing_templates as with_missing_templates
 from .feasibility.missing_claims import with_refused_claims as with_refused_claims

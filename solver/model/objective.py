@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from solver.domain import EXPECTED_ROOM
-from solver.model import expected_room, fragmentation, soft_costs
+from solver.domain import ADDED_NODES, EXPECTED_ROOM, NODE_PRICES
+from solver.model import added_nodes, expected_room, fragmentation, soft_costs
 from solver.model.devices import taken
 from solver.model.form import Expression, LevelExpression
 from solver.model.fragmentation import Uses
@@ -222,6 +222,18 @@ _LEVELS: Final = {
             "alternatives",
             lambda _, counted: -sum(use.rank for _, use in counted.uses),
             _alternatives,
+            decides_pods=True,
+        ),
+        ObjectiveLevel(
+            NODE_PRICES,
+            lambda problem, counted: -added_nodes.price_of(problem, counted.solution),
+            added_nodes.price,
+            decides_pods=True,
+        ),
+        ObjectiveLevel(
+            ADDED_NODES,
+            lambda problem, counted: -len(added_nodes.added(problem, counted.solution)),
+            added_nodes.count,
             decides_pods=True,
         ),
         _soft_cost("preferences", "preferences"),

@@ -24,6 +24,7 @@ from .preemption.defragmentation import fewest_moves as fewest_moves
 from .preemption.nominated_room import reserve_for_nominated as reserve_for_nominated
 from .preemption.what_if import is_freed as is_freed
 from .preemption.what_if import snapshot_after as snapshot_after
+from .preemption.what_if import with_nodes as with_nodes
 from .problem.devices.slice_cache import SelectorResults as SelectorResults
 from .problem.solver_cache import SolverCache as SolverCache
 from .rules.node_fit.values import matches_node_selector as matches_node_selector

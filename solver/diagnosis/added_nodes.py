@@ -11,7 +11,7 @@ nodes. Where pods compete for what nodes do not bring (volumes, devices of the w
 searched together.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
@@ -20,7 +20,7 @@ import numpy as np
 from msgspec import structs
 
 from solver import extract, greedy
-from solver.arrays import Amounts, Mask
+from solver.diagnosis.shape_outlook import Reasons, ShapeOutlook, shape_of
 from solver.domain import (
     ADDED_NODES,
     NODE_PRICES,
@@ -37,28 +37,22 @@ from solver.domain import (
     SearchStage,
     Snapshot,
     Unplaced,
-    with_nodes,
 )
-from solver.explain import Explanation
-from solver.greedy import Greedy, Order, placement_state
+from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import FitCache
-from solver.model import added_nodes
+from solver.model import node_prices
 from solver.model.objective import best_of
 from solver.preemption import nominated_room, what_if
 from solver.problem.costs.cost_model import CostModels, NodePrices
 from solver.problem.prepare import prepare
-from solver.problem.problem import Part, PodClass, Problem, Requests
+from solver.problem.problem import Problem
 from solver.problem.solver_cache import SolverCache
 from solver.search import stages
 from solver.solution import Solution
 from solver.volume_matching import CONTENDED, assign_volumes, without_volumes
 
-_MOST_NODES: Final = 20_000
-"""Nodes that could be added at most, of all shapes together."""
 _MOST_ALONE: Final = 32
 """Pods and gangs without a place that are looked at alone."""
-_MOST_FILLED: Final = 400
-"""Pairs of shape and kind of pod for which it is counted how many pods a node of the shape takes."""
 _EXACT_TERMS: Final = 30_000
 """Estimated terms up to which the exact model is solved. Measured: beyond, it improves nothing after columns."""
 _DIVE_MISTAKES: Final = 8
@@ -78,7 +72,6 @@ _COMPETING: Final = (
         message="other waiting pods get what it needs beside a node, such as a volume or a device of several nodes",
     ),
 )
-Reasons = tuple[Reason, ...]
 
 
 def nodes_to_add(
@@ -127,7 +120,7 @@ def _spread(question: "_Question", batch: Batch) -> AddedNodes:
             ),
         )
     )
-    there = with_nodes(question.snapshot, {each.name: each for each in question.shapes}, free.nodes)
+    there = what_if.with_nodes(question.snapshot, {each.name: each for each in question.shapes}, free.nodes)
     started = {each.pod for each in free.placements}
     rest = batch.without({pod.id for pod in batch.pods} - started)
     placed = what_if.place_all(
@@ -172,8 +165,8 @@ class _Question:
 
     def answer(self, batch: Batch) -> AddedNodes:
         """Take out the pods that no node helps, search, and name devices."""
-        outlook = _Outlook(self._problem(batch, [1] * len(self.shapes))[0])
-        waiting = outlook.helpless()
+        outlook = ShapeOutlook(self.problem_of(batch, [1] * len(self.shapes))[0])
+        waiting = outlook.helpless(lambda: self._without_nodes().problem_of(batch, [1] * len(self.shapes))[0])
         helpless = frozenset(waiting)
         waiting |= _of_short_gangs(batch, waiting)
         while True:
@@ -190,7 +183,7 @@ class _Question:
             waiting |= _of_short_gangs(batch, waiting)
         return self._named(batch, searched, waiting, helpless)
 
-    def _problem(self, batch: Batch, counts: Sequence[int]) -> tuple[Problem, tuple[AddedNode, ...]]:
+    def problem_of(self, batch: Batch, counts: Sequence[int]) -> tuple[Problem, tuple[AddedNode, ...]]:
         """Build the problem of some pods with so many nodes of each shape beside those that exist."""
         taken = {node.name for node in self.snapshot.nodes}
         names = tuple(
@@ -198,7 +191,7 @@ class _Question:
             for shape, count in zip(self.shapes, counts, strict=True)
             for number in range(1, count + 1)
         )
-        snapshot = with_nodes(self.snapshot, {each.name: each for each in self.shapes}, names)
+        snapshot = what_if.with_nodes(self.snapshot, {each.name: each for each in self.shapes}, names)
         problem = prepare(snapshot, batch, self.policy, self.cache, self.budget)
         number_of = {shape.name: number for number, shape in enumerate(self.shapes)}
         added = {each.name: number_of[each.shape] for each in names}
@@ -206,11 +199,16 @@ class _Question:
         prices = np.array([*(shape.price for shape in self.shapes), 0], dtype=np.int64)
         return replace(problem, costs=CostModels(nodes=NodePrices(shape_of, prices[shape_of]))), names
 
-    def _searched(self, batch: Batch, outlook: "_Outlook", *, with_gangs: bool = False) -> _Searched:
+    def _without_nodes(self) -> "_Question":
+        """Return the question in a cluster without nodes, where only devices of several nodes are there."""
+        slices = tuple(one for one in self.snapshot.slices if not (one.scope.node_name or one.scope.per_device))
+        return replace(self, snapshot=structs.replace(self.snapshot, nodes=(), pods=(), slices=slices, node_drivers=()))
+
+    def _searched(self, batch: Batch, outlook: ShapeOutlook, *, with_gangs: bool = False) -> _Searched:
         """Search for the cheapest nodes; gangs that have no required topology are left out unless asked for."""
         counts = outlook.counts(self.shapes, {pod.id for pod in batch.pods})
-        problem, names = self._problem(batch if with_gangs else _untied(batch), counts)
-        start = added_nodes.compacted(problem, best_of(problem, self._starts(problem)))
+        problem, names = self.problem_of(batch if with_gangs else _untied(batch), counts)
+        start = node_prices.compacted(problem, best_of(problem, self._starts(problem)))
         without = problem.params.without
         if not any(each.size and problem.is_coupled(each) for each in problem.classes):
             without |= {SearchStage.LNS}  # columns have looked at all nodes together
@@ -222,13 +220,13 @@ class _Question:
 
     def _starts(self, problem: Problem) -> list[Solution]:
         """Return greedy solutions: with all shapes, and with each shape alone."""
-        found, shape_of = greedy.candidates(problem), _shape_of(problem)
+        found, of_shape = greedy.candidates(problem), shape_of(problem)
         for shape in range(len(self.shapes)) if len(self.shapes) > 1 else ():
-            part = problem.within((shape_of == -1) | (shape_of == shape))
+            part = problem.within((of_shape == -1) | (of_shape == shape))
             found.append(Greedy(part, FitCache(part), Order.QUEUE_BEST_FIT).run())
         return found
 
-    def _hopeless(self, batch: Batch, left: Sequence[Pod], outlook: "_Outlook") -> dict[PodId, Reasons]:
+    def _hopeless(self, batch: Batch, left: Sequence[Pod], outlook: ShapeOutlook) -> dict[PodId, Reasons]:
         """
         Return the pods without a place, gangs whole, that would have none alone either, with the reason of a gang.
 
@@ -240,7 +238,7 @@ class _Question:
             return {}
         for pods in units:
             alone = Batch(pods=pods, gangs=batch.gangs_of(pods))
-            problem, _ = self._problem(alone, outlook.counts(self.shapes, {pod.id for pod in pods}))
+            problem, _ = self.problem_of(alone, outlook.counts(self.shapes, {pod.id for pod in pods}))
             found = stages.search(problem, best_of(problem, self._starts(problem)), self.budget)
             placed = [level for level in found.levels if level.name.startswith("placed:")]
             if found.solution.choices or not all(level.proven for level in placed):
@@ -253,10 +251,10 @@ class _Question:
     ) -> AddedNodes:
         """Name the nodes in use, the devices, and the pods that wait."""
         problem, names, found = searched
-        settled = assign_volumes(problem, added_nodes.compacted(problem, found.solution))
+        settled = assign_volumes(problem, node_prices.compacted(problem, found.solution))
         extracted = extract.extract(problem, settled)
         by_name = {each.name: each for each in names}
-        used = added_nodes.added(problem, settled.solution)
+        used = node_prices.added(problem, settled.solution)
         nodes = tuple(by_name[problem.inventory.nodes[node].name] for node in used)
         placed = {each.pod for each in extracted.placements}
         others = {pod.id: waiting.get(pod.id, _COMPETING) for pod in batch.pods}
@@ -275,97 +273,12 @@ class _Question:
                 if pod.id not in placed
             ),
             helpless=helpless,
-            price=added_nodes.price_of(problem, settled.solution),
+            price=node_prices.price_of(problem, settled.solution),
             least_price=max(0, -price.bound) if is_complete else 0,
             least_count=max(0, -count.bound) if price.proven else 0,
             is_proven=price.proven and count.proven and not lost,
             is_complete=is_complete and not lost,
         )
-
-
-class _Kind(NamedTuple):
-    """Pods that a node of a shape takes alike."""
-
-    shape: int
-    is_coupled: bool
-    requests: Requests
-    parts: tuple[Part, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Outlook:
-    """The cluster with one node of each shape: which pods a node could help at all, and how many one takes."""
-
-    problem: Problem
-
-    def helpless(self) -> dict[PodId, Reasons]:
-        """Return the pods that fit on no node, existing or not, with their reasons on one node of each shape."""
-        problem = self.problem
-        served = Greedy.served(problem)
-        found = {problem.pod(position).id: reasons for position, reasons in problem.rejected.items()}
-        alone: list[tuple[PodClass, ...]] = []
-        for family in problem.families:
-            fits = [self._fitting(each) & served[each.index] for each in family]
-            if not any(mask.any() for mask in fits):
-                alone.append(family)
-        if not alone:
-            return found
-        explanation = Explanation(problem.within(_shape_of(problem) >= 0), placement_state.trackers(problem))
-        for family in alone:
-            reasons = explanation.reasons(family, is_proven=True)
-            found.update(
-                (problem.pod(position).id, reasons)
-                for position in family[0].members
-                if position not in problem.rejected
-            )
-        return found
-
-    def counts(self, shapes: Sequence[NodeShape], pods: Collection[PodId]) -> list[int]:
-        """
-        Return how many nodes of each shape a best solution uses at most.
-
-        Pods of one kind need no more nodes of a shape than if they were alone there: in a solution with more, they
-        could move together. Pods that depend on where others are count one node each.
-        """
-        problem, of_shape = self.problem, _shape_of(self.problem)
-        sizes: defaultdict[_Kind, int] = defaultdict(int)
-        kinds: dict[_Kind, tuple[PodClass, int]] = {}
-        for family in problem.families:
-            size = sum(problem.pod(position).id in pods for position in family[0].members)
-            for pod_class in family if size else ():
-                fits = self._fitting(pod_class)
-                for node in np.flatnonzero(fits & (of_shape >= 0)).tolist():
-                    is_coupled = problem.is_coupled(pod_class, by_gangs=False)
-                    key = _Kind(int(of_shape[node]), is_coupled, pod_class.requests, problem.parts_of(pod_class))
-                    sizes[key] += size
-                    kinds[key] = (pod_class, node)
-        counts = [0] * len(shapes)
-        for key, (pod_class, node) in kinds.items():
-            is_filled = len(kinds) <= _MOST_FILLED and not key.is_coupled
-            counts[key.shape] += -(-sizes[key] // max(1, self._filled(pod_class, node) if is_filled else 1))
-        most = [shape.most if shape.most is not None else _MOST_NODES for shape in shapes]
-        return [min(count, len(pods), limit) for count, limit in zip(counts, most, strict=True)]
-
-    def _fitting(self, pod_class: PodClass) -> Mask:
-        """Return the nodes that a class may use and that have room for one pod, devices apart."""
-        fits: Mask = pod_class.verdicts.allowed & self.problem.available.room.fits(pod_class.requests)
-        return fits
-
-    def _filled(self, pod_class: PodClass, node: int) -> int:
-        """Count the pods of a class that fill a node."""
-        run = Greedy(self.problem, FitCache(self.problem), Order.QUEUE_BEST_FIT).start()
-        here = np.zeros(self.problem.node_count, dtype=np.bool_)
-        here[node] = True
-        count = 0
-        while count < pod_class.size and run.place((pod_class,), {pod_class.index: here}):
-            count += 1
-        return count
-
-
-def _shape_of(problem: Problem) -> Amounts:
-    """Return the number of each node's shape, -1 for nodes that exist."""
-    prices = problem.costs.nodes
-    return np.full(problem.node_count, -1) if prices is None else prices.shape_of
 
 
 def _without_preferences(batch: Batch) -> Batch:

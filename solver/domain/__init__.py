@@ -4,7 +4,7 @@ The values that all packages share: API objects as far as they matter for schedu
 - API objects: `pod`, `gang` (PodGroup), `node`, `volumes`, `preemption` (PodDisruptionBudget), `label_selectors` (also
   node selectors, taints and tolerations), and of `resource.k8s.io/v1` `claim` and `device` (slices, classes, rules).
 - Input and output of a decision: `snapshot` (with batch and policy), `budget`, `allowance` (of cost units), `plan`,
-  `reasons`; `node_shapes` (nodes that could be added).
+  `reasons`.
 - Basics: `ids` (keys), `quantity`, `wording` (how names and user texts enter messages), `disjoint_sets` (union-find),
   `changed_objects` (which objects left a snapshot, and which came).
 
@@ -88,11 +88,15 @@ from solver.domain.label_selectors import (
     is_met,
 )
 from solver.domain.node import HOSTNAME, Namespace, Node
-from solver.domain.node_shapes import ADDED_NODES, NODE_PRICES, AddedNode, AddedNodes, NodeShape, with_nodes
 from solver.domain.plan import (
+    ADDED_NODES,
+    NODE_PRICES,
+    AddedNode,
+    AddedNodes,
     ClaimAllocation,
     LevelReport,
     Move,
+    NodeShape,
     Placement,
     Plan,
     Preemption,

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from solver.domain import ADDED_NODES, EXPECTED_ROOM, NODE_PRICES
-from solver.model import added_nodes, expected_room, fragmentation, soft_costs
+from solver.model import expected_room, fragmentation, node_prices, soft_costs
 from solver.model.devices import taken
 from solver.model.form import Expression, LevelExpression
 from solver.model.fragmentation import Uses
@@ -226,14 +226,14 @@ _LEVELS: Final = {
         ),
         ObjectiveLevel(
             NODE_PRICES,
-            lambda problem, counted: -added_nodes.price_of(problem, counted.solution),
-            added_nodes.price,
+            lambda problem, counted: -node_prices.price_of(problem, counted.solution),
+            node_prices.price,
             decides_pods=True,
         ),
         ObjectiveLevel(
             ADDED_NODES,
-            lambda problem, counted: -len(added_nodes.added(problem, counted.solution)),
-            added_nodes.count,
+            lambda problem, counted: -len(node_prices.added(problem, counted.solution)),
+            node_prices.count,
             decides_pods=True,
         ),
         _soft_cost("preferences", "preferences"),

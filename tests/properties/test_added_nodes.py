@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver import nodes_to_add, solve, verify
+from solver import nodes_to_add, solve, verify, with_nodes
 from solver.domain import (
     AddedNodes,
     Batch,
@@ -18,7 +18,6 @@ from solver.domain import (
     SearchReport,
     SearchStatus,
     Snapshot,
-    with_nodes,
 )
 from tests.support.added_nodes import AddedNodesCase, case, cheapest
 

@@ -128,7 +128,7 @@ def _look(options: argparse.Namespace, access: Any, target: Target) -> _Look:
         say(str(problem))
     asked = simulator.recorded(case, settings, name)
     batch = defragment.wanted(asked, kind, wanted)
-    moves = defragment.MovesFound(batch, defragment.relocation(asked, batch))
+    moves = defragment.WantedMoves(batch, defragment.relocation(asked, batch))
     return _Look(moves, found.forbidden, configured.is_known)
 
 

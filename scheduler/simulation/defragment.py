@@ -23,8 +23,20 @@ from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError, NotFound
 from scheduler.simulation import printing
 from scheduler.worker.recording import Record
-from solver import fewest_moves
-from solver.domain import Batch, Budget, Move, Pod, PodId, Relocation, Snapshot, Staying, Victim
+from solver import plan_moves
+from solver.domain import (
+    Batch,
+    Budget,
+    Move,
+    Pod,
+    PodId,
+    Relocation,
+    RepairGoal,
+    RepairRules,
+    Snapshot,
+    Staying,
+    Victim,
+)
 
 _POLL_SECONDS: Final = 0.5
 _TRIES: Final = 10
@@ -34,19 +46,19 @@ class StoppedError(Exception):
     """The moves were stopped; the message says why. Moves that were made are not undone."""
 
 
-class MovesFound(NamedTuple):
+class WantedMoves(NamedTuple):
     """The pods asked for that still wait, and the fewest moves for them."""
 
     batch: Batch
     found: Relocation
 
 
-Look = Callable[[], MovesFound | None]
+Look = Callable[[], WantedMoves | None]
 """Reads the cluster and solves; None if the pods asked for no longer wait."""
 
 
 def carry_out(
-    access: ClusterAccess, first: MovesFound, look: Look, say: Callable[[str], None], *, timeout_seconds: float
+    access: ClusterAccess, first: WantedMoves, look: Look, say: Callable[[str], None], *, timeout_seconds: float
 ) -> None:
     """Make all moves of a plan, one by one. Raise `StoppedError` at the first deviation, and `KubeError`."""
     left = first
@@ -182,7 +194,9 @@ def relocation(asked: Record, batch: Batch, *, seconds: float = _SECONDS) -> Rel
     """Find the fewest moves on the present cluster; it does not wait for pods that are being deleted."""
     work = max(asked.deterministic_seconds, seconds)
     budget = Budget(seconds=seconds, deterministic_seconds=work, seed=asked.seed, workers=asked.workers)
-    return fewest_moves(_without_own_nominations(asked.snapshot, batch.pods), batch, asked.policy, budget)
+    snapshot = _without_own_nominations(asked.snapshot, batch.pods)
+    rules = RepairRules(now=asked.policy.preemption.now)
+    return plan_moves(snapshot, RepairGoal(wanted=batch), asked.policy, budget, rules)
 
 
 def _without_own_nominations(snapshot: Snapshot, pods: tuple[Pod, ...]) -> Snapshot:

@@ -24,7 +24,9 @@ from .preemption.what_if import is_freed as is_freed
 from .preemption.what_if import snapshot_after as snapshot_after
 from .problem.devices.slice_cache import SelectorResults as SelectorResults
 from .problem.solver_cache import SolverCache as SolverCache
-from .repair.move_rules import whole_group as whole_group
+from .repair.goals import goal_of_nodes as goal_of_nodes
+from .repair.goals import goal_of_pods as goal_of_pods
+from .repair.goals import goals_of as goals_of
 from .repair.planner import plan_moves as plan_moves
 from .rules.node_fit.values import matches_node_selector as matches_node_selector
 from .rules.node_fit.values import selects_node as selects_node

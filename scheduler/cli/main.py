@@ -30,7 +30,8 @@ COMMANDS: Final = {
     "usage": "Show for how long devices were in use and idle, as the running scheduler has seen it.",
     "observe": "Record what Dovetail would do with the pods of another scheduler. Nothing is written to the cluster.",
     "report": "Show what `dovetail observe` has found: pods placed sooner and later, free nodes, gangs, evictions.",
-    "defrag": "Show which pods to move so that a waiting pod or gang fits: the smallest set, proven where possible.",
+    "repair": "Show which pods to move so that others fit or leave what failed: the fewest, proven.",
+    "defrag": "The old name of `repair plan`; it goes with the next release.",
     "drain": "Stop scheduling and take back what was begun for pods that wait, before Dovetail is removed.",
     "replay": "Repeat a decision that `dovetail simulate --save`, or the scheduler after a defect, saved to a file.",
     "expect": "Print the pods to expect in a profile, as those of a cluster or of files ask for devices.",
@@ -39,7 +40,13 @@ COMMANDS: Final = {
     "version": "Print the versions of this program, of the API server and of the scheduler in the cluster.",
 }
 """What each command does. Its module has its name, and is imported only when it is called."""
-_FOLDERS: Final = {"observe": "adoption", "report": "adoption", "expect": "expectation"}
+_FOLDERS: Final = {
+    "observe": "adoption",
+    "report": "adoption",
+    "expect": "expectation",
+    "repair": "repairing",
+    "defrag": "repairing",
+}
 """The commands whose module is in a package of this one; those of all others are in this package."""
 _LASTING: Final = {"run", "page", "observe"}
 """Commands that go on until they are stopped."""

@@ -90,6 +90,7 @@ from solver.domain.label_selectors import (
 from solver.domain.node import HOSTNAME, Namespace, Node
 from solver.domain.plan import (
     ClaimAllocation,
+    GoalKind,
     Harm,
     LevelReport,
     Move,
@@ -99,6 +100,7 @@ from solver.domain.plan import (
     Relocation,
     RepairGoal,
     RepairRules,
+    RepairTargets,
     SearchReport,
     SearchStatus,
     Staying,

@@ -11,7 +11,7 @@ from enum import StrEnum
 import msgspec
 
 from solver.domain.budget import LeftOutPod, QuarantinedObject, StageStop
-from solver.domain.claim import Allocation, ExtendedResourceClaim
+from solver.domain.claim import Allocation, Claim, ExtendedResourceClaim
 from solver.domain.ids import ClaimId, DeviceId, PodId
 from solver.domain.pod import NodeAllocatableClaimStatus
 from solver.domain.preemption import NodeReservation, Victim
@@ -179,18 +179,47 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
+class GoalKind(StrEnum):
+    """Why pods move; the most important first."""
+
+    WAITING = "Waiting"
+    """Pods or gangs wait that would fit if others moved."""
+    DEVICES = "Devices"
+    """Pods run on devices that are tainted, unhealthy or suspect."""
+    NODES = "Nodes"
+    """Nodes are cordoned, or have a maintenance taint."""
+    FRAGMENTATION = "Fragmentation"
+    """Free devices are scattered so that typical requests cannot use them."""
+
+
 class RepairGoal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     What moves are to reach: all pods of `wanted` have a place, and those of `leaving` another one.
 
     No successor gets one of `devices` or comes to one of `nodes`: these are the devices that failed and the nodes that
-    are to be emptied.
+    are to be emptied. `claims` are those of wanted pods that do not exist. `subject` names the object that the goal is
+    about, and `value` says what reaching it is worth.
     """
 
+    kind: GoalKind = GoalKind.WAITING
+    subject: str = ""
+    value: str = ""
     wanted: Batch = Batch(pods=())
     leaving: tuple[PodId, ...] = ()
     devices: tuple[DeviceId, ...] = ()
     nodes: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+
+class RepairTargets(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What is looked for in a fleet: nodes with one of `maintenance_taints` (keys), and fragmentation above a limit.
+
+    `most_fragmentation` is 0 to 1; 1 looks for none.
+    """
+
+    maintenance_taints: tuple[str, ...] = ()
+    most_fragmentation: float = 1.0
 
 
 class RepairRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,6 +1,7 @@
 """
 Repair: the fewest moves of running pods after which others fit, or have left devices that failed and nodes that go.
 
+- `goals`: what is wrong with a fleet, the most important first; `failed_devices` says which devices pods have to leave.
 - `planner` is the story; it takes the first of the following that gives an answer.
 - `move_rules`: which pods may be moved, what ties them together, and what their moves cost.
 - `successors`: the pods that controllers will make in place of moved ones, with claims of their own.

@@ -35,7 +35,7 @@ from solver.problem.solver_cache import SolverCache
 from solver.repair import configurations, joint_model, places, steps
 from solver.repair.move_rules import MoveRules
 from solver.repair.repair_case import MovesFound, RepairCase
-from solver.repair.successors import avoiding, successor_id, with_batch, with_successors
+from solver.repair.successors import avoiding, successor_id, with_batch, with_claims, with_successors
 
 _JOINT_NODES: Final = 24
 _JOINT_PODS: Final = 64
@@ -53,7 +53,7 @@ def plan_moves(
     Moved are pods of `policy.preemption.scheduler_names` that come back (they have a controller) and that nothing
     protects: see `MoveRules`. Gangs make no room; a member moves only if it has to leave.
     """
-    return _Planner(snapshot, goal, policy, budget, rules).run()
+    return _Planner(with_claims(snapshot, goal), goal, policy, budget, rules).run()
 
 
 @dataclass(slots=True, eq=False)

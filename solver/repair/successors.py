@@ -25,6 +25,13 @@ _SUCCESSOR: Final = "<moved>"
 """Ends the names of successors and their claims; no object can have such a name."""
 
 
+def with_claims(snapshot: Snapshot, goal: RepairGoal) -> Snapshot:
+    """Add the claims of wanted pods that do not exist."""
+    if not goal.claims:
+        return snapshot
+    return replace(snapshot, claims=tuple(sorted((*snapshot.claims, *goal.claims), key=lambda claim: claim.id)))
+
+
 def avoiding(snapshot: Snapshot, goal: RepairGoal) -> Snapshot:
     """
     Keep all pods away from the devices and the nodes of a goal, whatever they tolerate.

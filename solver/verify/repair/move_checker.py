@@ -54,7 +54,7 @@ class MoveChecker:
         self._cache = VerifierCache()
         self._now = snapshot
         self._pods = {pod.id: pod for pod in snapshot.pods}
-        self._claims = {claim.id: claim for claim in snapshot.claims}
+        self._claims = {claim.id: claim for claim in (*snapshot.claims, *goal.claims)}
         self._gangs = {gang.id: gang for gang in snapshot.gangs}
         self._budgets = snapshot.budgets
         self._members = Counter(pod.gang for pod in snapshot.pods if pod.gang is not None and not pod.is_deleting)

@@ -39,7 +39,7 @@ GROUPS: Final = {
         "report": "Show what `dovetail observe` has found: pods placed sooner and later, free nodes, gangs, evictions.",
     },
     "Change": {
-        "defrag": "Show which pods to move so that a waiting pod or gang fits: the fewest, proven where possible.",
+        "repair": "Show which pods to move so that others fit or leave what failed: the fewest, proven.",
         "pause": "Stop the scheduler and take back what it began for pods that wait; running pods go on.",
         "resume": "Let a paused scheduler place pods again.",
     },
@@ -57,12 +57,17 @@ GROUPS: Final = {
 }
 """What each command does, by what it is for. Its module has its name, and is imported only when it is called."""
 COMMANDS: Final = {name: text for group in GROUPS.values() for name, text in group.items()}
-OLD_NAMES: Final = {"drain": "The old name of `pause`, with --undo of `resume`."}
+OLD_NAMES: Final = {
+    "drain": "The old name of `pause`, with --undo of `resume`.",
+    "defrag": "The old name of `repair plan`.",
+}
 """Commands that work for one more release under these names."""
 _FOLDERS: Final = {
     "observe": "adoption",
     "report": "adoption",
     "expect": "expectation",
+    "repair": "repairing",
+    "defrag": "repairing",
     **dict.fromkeys(("status", "check", "pause", "resume", "drain"), "installation"),
 }
 """The commands whose module is in a package of this one; those of all others are in this package."""

@@ -109,7 +109,7 @@ def _kept_out(causes: Sequence[FragmentingPod]) -> Iterator[str]:
         named = ", ".join(f"{each.pod} on {each.node}" for each in held)
         yield f"{where} {what}{each_of} that {verb} claims for {size} × {name} out: {named}"
     if found:
-        yield "`dovetail defrag --for pod/NAME` says which pods to move for one that waits."
+        yield "`dovetail repair plan --for pod/NAME` says which pods to move for one that waits."
 
 
 def document(found: GroupedSupply, fleet: Fleet) -> Json:

@@ -325,7 +325,7 @@ def test_pods_that_keep_large_claims_out_of_nodes_are_named(tmp_path: Path, caps
         "  2 nodes hold one pod each that keeps claims for 4 × gpu out: default/small-0 on n0, default/small-1 on n1"
         in lines
     )
-    assert "  `dovetail defrag --for pod/NAME` says which pods to move for one that waits." in lines
+    assert "  `dovetail repair plan --for pod/NAME` says which pods to move for one that waits." in lines
     assert m.run("free", "-f", file, "-o", "json") == 0
     causes = json.loads(capsys.readouterr().out)["causes"]
     assert {(each["class"], each["keepsOut"]) for each in causes} == {("gpu", 4)}

@@ -1,23 +1,18 @@
 """The fewest pods to move so that others fit."""
 
-from itertools import combinations
-
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from solver.domain import Batch, Budget, Claim, Controller, GangId, Pod, Policy, Relocation, Snapshot
-from solver.preemption import defragmentation
+from solver.domain import Batch, Budget, Claim, Controller, GangId, Pod, Policy, Relocation, RepairGoal, Snapshot
+from solver.repair import planner
 from tests.support import builders as b
-from tests.support.bruteforce import best
-from tests.support.preemption_cases import RULES, disruption_budget, gone, holding, running
+from tests.support.preemption_cases import RULES, disruption_budget, holding, running
 
 POLICY = Policy(preemption=RULES)
 
 
 def fewest(snapshot: Snapshot, *pods: Pod) -> Relocation:
     budget = Budget(seconds=60.0, deterministic_seconds=10.0)
-    return defragmentation.fewest_moves(snapshot, Batch(pods=pods), POLICY, budget)
+    return planner.plan_moves(snapshot, RepairGoal(wanted=Batch(pods=pods)), POLICY, budget)
 
 
 def controlled(pod: Pod) -> Pod:
@@ -113,52 +108,3 @@ def test_moves_come_in_an_order_that_can_be_taken() -> None:
 
     assert len(found.moves) == 1
     assert found.is_stepwise
-
-
-@st.composite
-def scenes(draw: st.DrawFn) -> Snapshot:
-    """Three small nodes, some of whose pods may be moved."""
-    nodes = [b.node(f"n{n}", cpu=4) for n in range(3)]
-    slices = [b.gpu_slice(f"n{n}", count=2) for n in range(3)]
-    room, cards = [4] * 3, [["gpu-0", "gpu-1"] for _ in range(3)]
-    pods, claims = [], []
-    for number in range(draw(st.integers(2, 5))):
-        at = draw(st.integers(0, 2))
-        cpu = draw(st.integers(0, min(3, room[at])))
-        room[at] -= cpu
-        entries: tuple[str, ...] = ()
-        if draw(st.booleans()) and cards[at]:
-            claims.append(holding(f"c{number}", f"n{at}", cards[at].pop(), consumers=(f"p{number}",)))
-            entries = (f"c{number}",)
-        pod = running(f"p{number}", f"n{at}", *entries, cpu=cpu)
-        pods.append(controlled(pod) if draw(st.integers(0, 3)) else pod)
-    asked = b.claim("asked", b.request(count=draw(st.integers(1, 2))))
-    return b.snapshot(nodes, slices, b.gpu_class(), pods, claims, asked)
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-@given(snapshot=scenes(), cpu=st.integers(1, 4))
-def test_no_fewer_moves_do(snapshot: Snapshot, cpu: int) -> None:
-    large = b.pod("large", "asked", cpu=cpu)
-
-    found = fewest(snapshot, large)
-
-    movable = [pod for pod in snapshot.pods if pod.controller is not None]
-    expected = next(
-        (
-            count
-            for count in range(len(movable) + 1)
-            if any(_works(snapshot, large, chosen) for chosen in combinations(movable, count))
-        ),
-        None,
-    )
-    assert found.is_found == (expected is not None)
-    if expected is not None:
-        assert len(found.moves) == expected
-        assert found.is_proven
-
-
-def _works(snapshot: Snapshot, large: Pod, moved: tuple[Pod, ...]) -> bool:
-    left = gone(snapshot, frozenset(pod.id for pod in moved))
-    again = tuple(replace(pod, node_name="", id=pod.id._replace(name=f"{pod.id.name}-new")) for pod in moved)
-    return best(left, Batch(pods=(large, *again))).counts == (1 + len(moved),)

@@ -1,4 +1,4 @@
-"""`dovetail defrag` without a plan says which pods may not be moved, and why."""
+"""`dovetail repair plan` without a plan says which pods may not be moved, and why."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.scheduler.cli.test_defrag import runs
+from tests.scheduler.cli.test_repair_plan import runs
 from tests.support import manifests as m
 
 Capture = pytest.CaptureFixture[str]
@@ -36,7 +36,7 @@ def changed(**metadata: Any) -> tuple[m.Manifest, m.Manifest]:
 
 
 def stays(path: Path, capsys: Capture) -> tuple[int, list[dict[str, str]]]:
-    status = m.run("defrag", "--for", "pod", "large", "-f", path, "-o", "json")
+    status = m.run("repair", "plan", "--for", "pod", "large", "-f", path, "-o", "json")
     return status, json.loads(capsys.readouterr().out)["staying"]
 
 
@@ -94,7 +94,7 @@ def test_the_table_groups_pods_that_stay_for_the_same_reason(tmp_path: Path, cap
     pod, claim = changed(ownerReferences=[])
     other, held = runs("other", "n1", "gpu-1")
     other["metadata"]["ownerReferences"] = []
-    m.run("defrag", "--for", "pod", "large", "-f", case(tmp_path, pod, claim, other, held))
+    m.run("repair", "plan", "--for", "pod", "large", "-f", case(tmp_path, pod, claim, other, held))
 
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     at = lines.index("STAYS NODE BECAUSE")

@@ -1,4 +1,4 @@
-"""`dovetail defrag --apply` on the real API server: pods are moved, and the one that waited runs."""
+"""`dovetail repair plan --apply` on the real API server: pods are moved, and the one that waited runs."""
 
 from typing import Any
 
@@ -60,11 +60,11 @@ def test_one_pod_moves_and_the_large_one_runs(world: World, start: Start, capsys
     wait_until(lambda: bool(world.condition("large")))
     access = ("--kubeconfig", kubeconfig_of(world.plane, "dovetail-operator"))
 
-    assert m.run("defrag", "--for", "pod", f"{world.namespace}/large", *access) == 0
+    assert m.run("repair", "plan", "--for", "pod", f"{world.namespace}/large", *access) == 0
     assert "1 move (proven" in capsys.readouterr().out
     assert "large" not in world.bound()  # nothing was written
 
-    status = m.run("defrag", "--for", "pod", f"{world.namespace}/large", *access, "--apply", "--timeout", "60")
+    status = m.run("repair", "plan", "--for", "pod", f"{world.namespace}/large", *access, "--apply", "--timeout", "60")
 
     assert status == 0, capsys.readouterr().err
     wait_until(lambda: "large" in world.bound())
@@ -110,11 +110,11 @@ def test_room_is_made_for_a_whole_gang(world: World, start: Start, capsys: pytes
     wait_until(lambda: all(world.condition(name) for name in members))
     access = ("--kubeconfig", kubeconfig_of(world.plane, "dovetail-operator"))
 
-    assert m.run("defrag", "--for", "gang", f"{world.namespace}/g", *access) == 0
+    assert m.run("repair", "plan", "--for", "gang", f"{world.namespace}/g", *access) == 0
     assert "1 move (proven" in capsys.readouterr().out
     assert not members & world.bound().keys()
 
-    status = m.run("defrag", "--for", "gang", f"{world.namespace}/g", *access, "--apply", "--timeout", "60")
+    status = m.run("repair", "plan", "--for", "gang", f"{world.namespace}/g", *access, "--apply", "--timeout", "60")
 
     assert status == 0, capsys.readouterr().err
     wait_until(lambda: members <= world.bound().keys())

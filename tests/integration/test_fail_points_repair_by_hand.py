@@ -1,4 +1,4 @@
-"""`dovetail defrag --apply` fails at one of its writes: no pod is lost, no room stays held, and it can be run again."""
+"""`dovetail repair plan --apply` fails at a write: no pod is lost, no room stays held, and it can be run again."""
 
 import signal
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 
 from e2e import audit
 from e2e.controlplane.plane import REPOSITORY
-from tests.integration.test_defrag import node_of, replica_set
+from tests.integration.test_repair_by_hand import node_of, replica_set
 from tests.support.controlplane import wait_until
 from tests.support.fail_points import MOMENTS, SHELL, FailPoint
 from tests.support.shell_proxy import lossy
@@ -38,8 +38,18 @@ def fragment(world: World) -> None:
     wait_until(lambda: bool(world.condition("large")))
 
 
-def defragment(world: World, kubeconfig: Path) -> "subprocess.Popen[Any]":
-    command = [sys.executable, "-m", "scheduler", "defrag", "--for", "pod", f"{world.namespace}/large", "--apply"]
+def moves_by_hand(world: World, kubeconfig: Path) -> "subprocess.Popen[Any]":
+    command = [
+        sys.executable,
+        "-m",
+        "scheduler",
+        "repair",
+        "plan",
+        "--for",
+        "pod",
+        f"{world.namespace}/large",
+        "--apply",
+    ]
     access = [f"--kubeconfig={kubeconfig}", "--timeout=30"]
     return subprocess.Popen([*command, *access], cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -69,7 +79,7 @@ def test_a_move_that_fails_leaves_nothing_half_done(
     point.arm()
     with lossy(world.plane.admin) as proxy:
         proxy.meet = point.meet
-        running = defragment(world, proxy.write_kubeconfig(tmp_path / "failing.kubeconfig"))
+        running = moves_by_hand(world, proxy.write_kubeconfig(tmp_path / "failing.kubeconfig"))
         try:
             wait_until(point.reached.is_set, seconds=60)
             if MOMENTS[when].holds == SHELL:
@@ -82,7 +92,7 @@ def test_a_move_that_fails_leaves_nothing_half_done(
     assert MOMENTS[when].holds == SHELL or not is_reserved(world)
     wait_until(lambda: bool(node_of(world, "first") and node_of(world, "second")), seconds=SETTLED_SECONDS)
 
-    again = defragment(world, world.plane.kubeconfig)
+    again = moves_by_hand(world, world.plane.kubeconfig)
     assert again.wait(60) in {0, 2}  # 2: what was asked for runs already
 
     wait_until(lambda: "large" in world.bound(), seconds=SETTLED_SECONDS)

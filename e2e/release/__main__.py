@@ -11,7 +11,7 @@ from pathlib import Path
 from e2e.controlplane import build
 from e2e.controlplane.plane import REPOSITORY, ControlPlane
 from e2e.controlplane.processes import ComponentError
-from e2e.helm.release import ChartError, Helm
+from e2e.helm.command import ChartError, Helm
 from e2e.helm.templates import CHART
 from e2e.release import checked, install_file
 

@@ -3,15 +3,15 @@
 import argparse
 
 from scheduler.cli.arguments import warn
-from scheduler.cli.repairing import plan
+from scheduler.cli.repairing import repair_plan
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `dovetail repair plan`."""
-    plan.add(parser)
+    repair_plan.add(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Warn, and plan."""
     warn("`dovetail defrag` is now `dovetail repair plan`; the old name goes with the next release")
-    return plan.execute(options)
+    return repair_plan.execute(options)

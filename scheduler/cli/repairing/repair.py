@@ -4,7 +4,7 @@ import argparse
 from typing import Final
 
 from scheduler.cli.arguments import refuse
-from scheduler.cli.repairing import plan
+from scheduler.cli.repairing import repair_plan
 
 _ACTIONS: Final = ("plan",)
 
@@ -12,7 +12,7 @@ _ACTIONS: Final = ("plan",)
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("action", choices=_ACTIONS, help="`plan`: find the moves for --for, and write nothing")
-    plan.add(parser, is_optional=True)
+    repair_plan.add(parser, is_optional=True)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -21,4 +21,4 @@ def execute(options: argparse.Namespace) -> int:
         return refuse(
             "repair: plan needs --for: pod NAMESPACE/NAME, gang NAMESPACE/NAME, node NAME or domain LABEL=VALUE"
         )
-    return plan.execute(options)
+    return repair_plan.execute(options)

@@ -35,7 +35,7 @@ def for_kubectl(*words: str, **environment: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["def"], ["defrag", ":4"]),
+        (["stat"], ["status", ":4"]),
         (["explain", "--sn"], ["--snapshot", ":4"]),
         (["explain", "pod/x", "-o", ""], ["table", "wide", "json", "yaml", ":4"]),
         (["run", "--log-level", "w"], ["warning", ":4"]),

@@ -1,6 +1,7 @@
 """Certificates of page and API: those that the chart makes, and those that it asks cert-manager for."""
 
 import base64
+import contextlib
 import ssl
 import tempfile
 from pathlib import Path
@@ -17,6 +18,8 @@ _VALUES: Final[dict[str, Any]] = {
     "api": {"enabled": True},
     "page": {"enabled": True},
 }
+OWN: Final[dict[str, Any]] = {**_VALUES, "certificates": {"source": "chart"}}
+"""The values of a release that makes its own certificates."""
 _SECRETS: Final = {"dovetail-api-tls": "dovetail-api", "dovetail-page-tls": "dovetail-page"}
 """The Secrets, each with the Service whose name its certificate has."""
 _ISSUER: Final = {"name": "mine", "kind": "ClusterIssuer"}
@@ -24,12 +27,11 @@ _ISSUER: Final = {"name": "mine", "kind": "ClusterIssuer"}
 
 def check(helm: Helm, plane: ControlPlane) -> None:
     """Install the chart with both sources of certificates. Raises ChartError."""
-    own = {**_VALUES, "certificates": {"source": "chart"}}
-    helm("install", RELEASE, str(CHART), values=own)
+    helm("install", RELEASE, str(CHART), values=OWN)
     made = {name: _data(plane, name) for name in _SECRETS}
     for name, service in _SECRETS.items():
         _require_fit(made[name], f"{service}.{NAMESPACE}.svc")
-    helm("upgrade", RELEASE, str(CHART), values={**own, "replicas": 3})
+    helm("upgrade", RELEASE, str(CHART), values={**OWN, "replicas": 3})
     if made != {name: _data(plane, name) for name in _SECRETS}:
         raise ChartError("an upgrade has made new certificates")
     helm("uninstall", RELEASE)
@@ -51,16 +53,22 @@ def _data(plane: ControlPlane, name: str) -> dict[str, bytes]:
 
 
 def _require_fit(data: dict[str, bytes], host: str) -> None:
-    """Raise ChartError where key and certificate are no pair, or the certificate is for other names."""
+    """Raise ChartError where a client that trusts the certificate cannot speak TLS with a server of this name."""
+    serving, trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as the page does
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     with tempfile.TemporaryDirectory(prefix="dovetail-certificate-") as folder:
         for key in ("tls.crt", "tls.key"):
             (Path(folder) / key).write_bytes(data[key])
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(Path(folder) / "tls.crt", Path(folder) / "tls.key")
+            serving.load_cert_chain(Path(folder) / "tls.crt", Path(folder) / "tls.key")
+            trusting.load_verify_locations(cadata=data["ca.crt"].decode())
+            server = serving.wrap_bio(to_server, to_client, server_side=True)
+            client = trusting.wrap_bio(to_client, to_server, server_hostname=host)
+            for side in (client, server, client, server):
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    side.do_handshake()
         except ssl.SSLError as error:
-            raise ChartError(f"the certificate for {host} cannot be served: {error}") from error
-    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    trusting.load_verify_locations(cadata=data["ca.crt"].decode())
-    names = [name for found in trusting.get_ca_certs() for name in found.get("subjectAltName", ())]
-    if ("DNS", host) not in names:
-        raise ChartError(f"the certificate is not for {host}: {names}")
+            raise ChartError(f"the certificate for {host} cannot be used: {error}") from error
+    if client.version() is None or not client.getpeercert():
+        raise ChartError(f"no TLS with the certificate for {host}")

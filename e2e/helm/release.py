@@ -92,6 +92,7 @@ def run(console: Console, folder: Path) -> None:
         _upgrade(helm, plane)
         console.print("upgraded to other values, rolled back, removed")
         certificates.check(helm, plane)
+        _wait("the release with certificates is removed", lambda: _are_gone(plane, helm.rendered(certificates.OWN)))
         console.print(
             "the chart's certificates fit keys and names, and stay at an upgrade; cert-manager is asked for its own"
         )

@@ -313,6 +313,7 @@ _Dumper.add_representer(str, _represent_text)
 
 FREE: Final = {
     "affinity",
+    "certificates.issuerRef",
     "admission.features.params",
     "admission.limits.params",
     "admission.allocations.params",

@@ -20,13 +20,16 @@ from .fleet import grouped_supply as grouped_supply
 from .fleet import selected_devices as selected_devices
 from .fleet import selected_pools as selected_pools
 from .fleet import totals_of as totals_of
-from .preemption.defragmentation import fewest_moves as fewest_moves
 from .preemption.nominated_room import reserve_for_nominated as reserve_for_nominated
 from .preemption.what_if import is_freed as is_freed
 from .preemption.what_if import snapshot_after as snapshot_after
 from .preemption.what_if import with_nodes as with_nodes
 from .problem.devices.slice_cache import SelectorResults as SelectorResults
 from .problem.solver_cache import SolverCache as SolverCache
+from .repair.goals import goal_of_nodes as goal_of_nodes
+from .repair.goals import goal_of_pods as goal_of_pods
+from .repair.goals import goals_of as goals_of
+from .repair.planner import plan_moves as plan_moves
 from .rules.node_fit.values import matches_node_selector as matches_node_selector
 from .rules.node_fit.values import selects_node as selects_node
 from .rules.queueing import INTER_POD_READS as INTER_POD_READS

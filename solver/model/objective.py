@@ -9,7 +9,7 @@ negative. Levels of placed pods come first, strictly by priority, then those tha
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 from solver.domain import ADDED_NODES, EXPECTED_ROOM, NODE_PRICES
@@ -29,13 +29,22 @@ Values = tuple[int, ...]
 Write = Callable[[Variables], Expression]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what few levels ask is counted when they do
 class CountedSolution:
     """A solution with what levels are counted from: pods placed by class, and what is taken node by node."""
 
+    problem: Problem
     solution: Solution
-    placed: Counter[int]
-    uses: Uses
+
+    @cached_property
+    def placed(self) -> Counter[int]:
+        """How many pods are placed, by class."""
+        return Counter(choice.pod_class for choice in self.solution.choices)
+
+    @cached_property
+    def uses(self) -> Uses:
+        """What is taken of nodes."""
+        return list(node_uses(self.problem, self.solution))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +83,7 @@ def evaluate(problem: Problem, solution: Solution) -> Values:
 
 def counted(problem: Problem, solution: Solution) -> CountedSolution:
     """Count what the levels of a solution are evaluated from."""
-    placed = Counter(choice.pod_class for choice in solution.choices)
-    return CountedSolution(solution, placed, list(node_uses(problem, solution)))
+    return CountedSolution(problem, solution)
 
 
 def best_of(problem: Problem, solutions: Iterable[Solution]) -> Solution:

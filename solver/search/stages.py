@@ -45,12 +45,20 @@ class SearchResult:
 
 
 def search(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
+    """Search one pod exhaustively, and more pods from a start."""
+    alone = exhaustive.best(problem, budget)
+    return search_from(problem, start, budget) if alone is None else proven(problem, alone)
+
+
+def proven(problem: Problem, best: Solution) -> SearchResult:
+    """Report what the exhaustive search found."""
+    known = evaluate(problem, best)
+    levels = bound.levels_from_bounds(problem, known, Bounds(known, (0, 0)))
+    return SearchResult(best, levels, (SearchStage.EXHAUSTIVE,), (0, 0))
+
+
+def search_from(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
     """Bound the start, and run the stages: on the whole problem, or on each independent subproblem."""
-    alone = bound.guarded(SearchStage.EXHAUSTIVE, budget, lambda: exhaustive.best(problem, start, budget), None)
-    if alone is not None:
-        known = evaluate(problem, alone)
-        levels = bound.levels_from_bounds(problem, known, Bounds(known, (0, 0)))
-        return SearchResult(alone, levels, (SearchStage.EXHAUSTIVE,), (0, 0))
     best, bounds = _bounded(problem, start, budget)
     if not bound.only_packing_open(problem, best.levels):
         better = gangs_first.gangs_first(problem, start, budget)

@@ -14,7 +14,7 @@ from scheduler.page.fit_answer import FitAnswer
 from scheduler.page.fit_questions import FitFailure, FitQuestion, FitSource
 from scheduler.settings import default, parse
 from scheduler.visibility import VisibleNamespaces
-from tests.scheduler.cli.test_defrag import runs
+from tests.scheduler.cli.test_repair_plan import runs
 from tests.scheduler.cli.test_simulated_preemption import CONFIG
 from tests.support import manifests as m
 

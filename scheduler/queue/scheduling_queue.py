@@ -31,7 +31,19 @@ from scheduler.queue.gangs import QueuedGangs
 from scheduler.queue.pod_queues import MOST_MOVES, PodQueues
 from scheduler.queue.queued_pod import PodIdsByKey, PodState, QueuedPod, QueueEvent
 from scheduler.queue.queueing_hints import CLAIM_EVENTS, QUEUEING_HINTS, RETRIED
-from solver.domain import Batch, Claim, ClaimId, ClusterEvent, GangId, Pod, PodId, Reason, VolumeClaimId
+from solver.domain import (
+    Batch,
+    Claim,
+    ClaimId,
+    ClusterEvent,
+    GangId,
+    Node,
+    Pod,
+    PodId,
+    Reason,
+    ResourceSlice,
+    VolumeClaimId,
+)
 
 AnyClaim = ClaimId | VolumeClaimId
 """A claim for devices and one for a volume may have the same name."""
@@ -257,6 +269,8 @@ class SchedulingQueue:
             self._queues.claims_changed(self._claim_users.pods(claim), owner_uid)
         events = events_of(transition)
         number = self._queues.unschedulable.next_number() if events else 0
+        if transition.before is None and isinstance(transition.after, Node | ResourceSlice):
+            self._queues.unschedulable.cluster_grew()
         followed = self._queues.freed.see(transition, number)
         for event in events:
             if event is ClusterEvent.GANG_CHANGED:

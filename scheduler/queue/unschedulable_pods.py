@@ -5,6 +5,7 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import Final
 
+from scheduler.backoff import MOST_EARLY
 from scheduler.queue.equivalence import INITIAL_QUOTA, HintCause
 from scheduler.queue.freed_resources import FreedResources
 from scheduler.queue.indexed_heap import IndexedHeap, SortKey
@@ -32,6 +33,8 @@ class UnschedulablePods:
         self._last: Final[dict[ReasonCode, int]] = {}
         """The number of the last hint for each reason, but for hints that `freed` follows."""
         self._number = 0
+        self._last_growth = 0
+        """The number of the last hint that a node or a slice of devices was added."""
         self._by_reason: Final[dict[ReasonCode, IndexedHeap[SortKey]]] = {}
         self._by_gang: Final[dict[GangId, _GangPods]] = {}
         self._hinted_pods: Final[IndexedHeap[SortKey]] = IndexedHeap()
@@ -43,6 +46,18 @@ class UnschedulablePods:
         """Begin the next hint or batch, and return its number."""
         self._number += 1
         return self._number
+
+    def cluster_grew(self) -> None:
+        """Note that the hint that was begun last tells of a new node, or of a new slice of devices."""
+        self._last_growth = self._number
+
+    def has_grown_for(self, queued: QueuedPod) -> bool:
+        """Whether a node or a slice was added since a batch took a pod."""
+        return 0 < queued.batch < self._last_growth
+
+    def is_tried_soon(self, queued: QueuedPod) -> bool:
+        """Whether a hint ends the backoff of a pod soon: it is tried for its equals, or the cluster grows for it."""
+        return queued.group is not None or (queued.growth_attempts < MOST_EARLY and self.has_grown_for(queued))
 
     def add(self, queued: QueuedPod, reasons: Iterable[ReasonCode]) -> None:
         """Add a pod to the heaps of these reasons, and to those of its gang."""

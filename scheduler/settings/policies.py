@@ -1,12 +1,21 @@
 """How a profile chooses among valid plans, and what its pods may do to others: weights, preemption, reservations."""
 
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
-from solver.domain import PACK, SPREAD, SYSTEM_CRITICAL_PRIORITY, TOPOLOGY, NodeReservationLimits, Protection
+from solver.domain import (
+    PACK,
+    SPREAD,
+    SYSTEM_CRITICAL_PRIORITY,
+    TOPOLOGY,
+    NodeReservationLimits,
+    PreemptionRules,
+    Protection,
+)
 from solver.domain import Weights as SolverWeights
 
 Weight = Annotated[int, Meta(ge=0, le=100)]
@@ -123,6 +132,13 @@ class PreemptionSettings(Section, frozen=True):
     minimum_run_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] = 300
     """Seconds that a pod with devices must have run before it may be evicted."""
 
+    delay_seconds: Annotated[int, Meta(ge=0, le=86_400)] = 0
+    """
+    Seconds after the creation of a pod in which no other pod is evicted for it; for a gang after that of its youngest
+    pod. Where an autoscaler adds nodes, give it the time that a node takes to come. Its condition says what is left.
+    Preemptors that ignore all protections (`protection.belowPriority`) do not wait.
+    """
+
     protection: PodProtection = PodProtection()
     """What protects pods from eviction, and from which preemptors."""
 
@@ -131,6 +147,20 @@ class PreemptionSettings(Section, frozen=True):
     The most evictions within any minute for pods of this profile. The limit is never exceeded: a pod or gang that
     needs more victims than this keeps waiting.
     """
+
+    def rules(self, scheduler_names: Collection[str]) -> PreemptionRules:
+        """Return the solver's type; pods of these schedulers may be evicted."""
+        return PreemptionRules(
+            is_enabled=self.enabled,
+            frees_devices=self.devices,
+            scheduler_names=tuple(sorted(scheduler_names)),
+            minimum_run_seconds=self.minimum_run_seconds,
+            delay_seconds=self.delay_seconds,
+            most_victims=self.max_evictions_per_minute,
+            ceiling=self.max_evictions_per_minute,
+            protection=self.protection.rules(),
+            binds_below=self.protection.below_priority,
+        )
 
 
 class NodeReservations(Section, frozen=True):

@@ -35,7 +35,6 @@ from solver.domain import (
     NodeSelectorTerm,
     OwnedDevices,
     Policy,
-    PreemptionRules,
 )
 
 API_VERSION: Final = "config.dovetail.dev/v1alpha1"
@@ -368,24 +367,12 @@ class Settings(Section, frozen=True):
             group_labels=self.devices.group_labels,
             group_attributes=self.devices.group_attributes,
             owned=self.owned_devices(),
-            preemption=self._preemption(profile.preemption),
+            preemption=profile.preemption.rules(self.scheduler_names),
             allocates_where_plugins_serve=self.devices.allocate_on_device_plugin_nodes,
             node_reservations=self.node_reservations.bounds(),
             tells_inventory=self.messages.inventory,
             expected=tuple(each.solver_value() for each in profile.expected_pods),
             shapes_are_complete=self.autoscaling.shapes_complete,
-        )
-
-    def _preemption(self, section: PreemptionSettings) -> PreemptionRules:
-        return PreemptionRules(
-            is_enabled=section.enabled,
-            frees_devices=section.devices,
-            scheduler_names=tuple(sorted(self.scheduler_names)),
-            minimum_run_seconds=section.minimum_run_seconds,
-            most_victims=section.max_evictions_per_minute,
-            ceiling=section.max_evictions_per_minute,
-            protection=section.protection.rules(),
-            binds_below=section.protection.below_priority,
         )
 
     def owned_devices(self) -> OwnedDevices:

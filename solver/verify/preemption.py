@@ -5,6 +5,8 @@ Each preemption is checked in a future cluster: with the plan's placements, with
 previous preemptions. The check that the preemptors fit is the whole check again, in this cluster without the victims.
 """
 
+import datetime as dt
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -146,10 +148,23 @@ def _victim(left: Snapshot, pod: Pod, preemptors: Sequence[Pod], policy: Policy)
     binding = _binding(preemptors, policy)
     if binding.annotation and not pod.is_preemptible:
         yield broken(Rule.VICTIM_PROTECTED, pod.id, "its annotation forbids eviction")
+    if rules.delay_seconds and binding.minimum_run and not any(each.nominated_node_name for each in preemptors):
+        age = min((_age(each, rules.now) for each in preemptors), default=rules.delay_seconds)
+        if age < rules.delay_seconds:
+            message = f"it is evicted for a pod that is {age} s old, before the delay of {rules.delay_seconds} s"
+            yield broken(Rule.VICTIM_PROTECTED, pod.id, message)
     ran = rules.now - pod.started if pod.started else 0
     if binding.minimum_run and ran < rules.minimum_run_seconds and _holds_devices(left, pod):
         message = f"it has used devices for {ran} s, less than the minimum of {rules.minimum_run_seconds} s"
         yield broken(Rule.VICTIM_PROTECTED, pod.id, message)
+
+
+def _age(pod: Pod, now: int) -> int:
+    """Return for how many seconds a pod exists; since the epoch where its creation cannot be read."""
+    try:
+        return now - math.floor(dt.datetime.fromisoformat(pod.creation).timestamp())
+    except (ValueError, OverflowError):
+        return now
 
 
 def _holds_devices(left: Snapshot, pod: Pod) -> bool:

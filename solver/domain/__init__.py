@@ -133,6 +133,15 @@ from solver.domain.preemption import (
     Victim,
 )
 from solver.domain.quantity import Quantity, QuantityError
+from solver.domain.quota import (
+    DeviceQuota,
+    QuotaFinding,
+    QuotaKey,
+    QuotaResource,
+    QuotaShape,
+    QuotaTree,
+    WithdrawnDevice,
+)
 from solver.domain.reasons import (
     ALLOCATED_ELSEWHERE,
     FITS_ALONE,

@@ -42,6 +42,7 @@ from solver.problem import nominations
 from solver.problem.prepare import prepare
 from solver.problem.requests.extended_resources import ExtendedResourceModes
 from solver.problem.solver_cache import SolverCache
+from solver.rules.quotas.holdings import KEPT_ROOM
 
 _KEPT: Final = "kept for"
 """Begins the names of claims that hold devices for nominated pods; the space makes it no name of an object."""
@@ -160,7 +161,7 @@ def _with_free_devices(snapshot: Snapshot, pod: Pod, asked: Sequence[Claim]) -> 
         if (device := DeviceId(each.driver, each.pool, published.name)) not in used
     )
     claim = Claim(
-        id=_name(pod.id),
+        id=ClaimId(pod.id.namespace, f"{KEPT_ROOM}{pod.id.name}"),
         uid=f"{pod.uid}/kept",
         allocation=Allocation(results=results),
         reserved_for=(ConsumerReference.of(pod.id, pod.uid),),

@@ -119,6 +119,8 @@ class PodClassKey(NamedTuple):
     """Claims that it would join and that have too few places in reservedFor for all."""
     node_resources: tuple[object, ...]
     """What its allocated devices take of their node (KEP-5517)."""
+    quota: int
+    """The DeviceQuota of its namespace, where one of its limits may bind; else -1."""
 
 
 class _Described(NamedTuple):
@@ -172,6 +174,7 @@ class _Equivalence:
             volumes=pod_volumes.terms if pod_volumes is not None else None,
             scarce_claims=requests.scarce(pod),
             node_resources=requests.node_takes.key(pod) if requests.node_takes is not None else (),
+            quota=requests.quotas.leaf_of.get(pod.id.namespace, -1),
         )
         if key not in self.numbers:
             self.numbers[key] = len(self.numbers)

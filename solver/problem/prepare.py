@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from solver.domain import Batch, Budget, ClaimId, PodId, Policy, Reason, Snapshot
-from solver.problem import batch_selectors, charging, gangs, pod_classes, reservations, skipped_pods
+from solver.problem import batch_selectors, charging, gangs, pod_classes, quotas, reservations, skipped_pods
 from solver.problem.batch_requests import BatchRequests
 from solver.problem.batch_selectors import ClaimContext
 from solver.problem.costs import preferences
@@ -123,7 +123,7 @@ class _Preparation:
         problem = _with_inter_pod_rules(problem, requests.interpod)
         problem = _with_gang_rules(problem)
         problem = _with_shared_volumes(problem)
-        problem = reservations.apply(problem)
+        problem = reservations.apply(quotas.with_quotas(problem, requests.quotas))
         return preferences.with_costs(problem, self.cache)
 
     def _outline(self, batch: Batch, rejected: dict[int, tuple[Reason, ...]]) -> BatchRequests:
@@ -141,6 +141,7 @@ class _Preparation:
             rejected=rejected,
         )
         requests.index(self.snapshot, batch, self.cache, self.inventory)
+        requests.quotas = quotas.BatchQuotas.of(self.snapshot, batch, requests.claims, self.cache.quotas)
         requests.expect()
         requests.find_shared(batch)
         for claim_id in requests.shared_ids:
@@ -155,7 +156,8 @@ class _Preparation:
         spare = None
         if inventory.takes_node_resources:
             spare = SpareDevices(inventory, ledger, room, requests.device_needs(classes, batch))
-        layout, answers = self.cache.layout(inventory, tuple(requests.demands), requests.compared(), spare)
+        charged = requests.quotas.charged(requests.demands, self.context.classes)
+        layout, answers = self.cache.layout(inventory, tuple(requests.demands), requests.compared(), spare, charged)
         available = Available.of(ledger, room, self.cache.states(layout, inventory, snapshot))
         return Problem(
             snapshot=snapshot,

@@ -35,6 +35,7 @@ from solver.problem.requests.remaining_options import are_complete, remaining_op
 from solver.rules.forms.gang_rules import GangRule
 from solver.rules.forms.inter_pod import InterPodRules
 from solver.rules.forms.limits import Limit
+from solver.rules.quotas.limits import NO_QUOTAS, QuotaLimits
 from solver.rules.verdicts import NodeVerdicts
 from solver.rules.volumes.nodes import VolumeIndex
 from solver.rules.volumes.topology import VolumeKey
@@ -216,7 +217,7 @@ class OptionCache:
 @dataclass(frozen=True, slots=True, eq=False)
 class PodRules:
     """
-    Hard rules between pods: amounts per domain, gangs, and pod affinity, anti-affinity and topology spread.
+    Hard rules between pods: amounts per domain, gangs, pod affinity, anti-affinity and topology spread, and quotas.
 
     `reserved` are, by class, the nodes that only a reservation for other pods keeps from its pods.
     """
@@ -225,6 +226,7 @@ class PodRules:
     gangs: tuple[GangRule, ...] = ()
     inter_pod: InterPodRules = field(default_factory=InterPodRules)
     reserved: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    quotas: QuotaLimits = NO_QUOTAS
 
 
 class NodeDeviceKey(NamedTuple):
@@ -300,12 +302,11 @@ class Problem:
 
     def device_keys(self) -> tuple[list[NodeDeviceKey], Amounts]:
         """Return the keys of node equivalence that occur, in the order of their first nodes, and each node's number."""
-        available = self.available
-        if not available.keys:
-            codes, place_of = numbered(2 * available.kind_of + available.is_unused)
-            found = [NodeDeviceKey(*available.kinds[code // 2], bool(code % 2)) for code in codes]
-            available.keys.append((found, place_of))
-        return available.keys[0]
+        left = self.available
+        if not left.keys:
+            codes, place_of = numbered(2 * left.kind_of + left.is_unused)
+            left.keys.append(([NodeDeviceKey(*left.kinds[code // 2], bool(code % 2)) for code in codes], place_of))
+        return left.keys[0]
 
     def rejecting(self, reasons: Mapping[int, tuple[Reason, ...]]) -> "Problem":
         """Return the same problem with more pods that have their reasons already, by batch position."""
@@ -339,8 +340,9 @@ class Problem:
         All stages that solve a part ask this: LNS, dive, columns, exhaustive search, scores.
         Without `by_gangs` a gang does not count: it can be solved alone where all of it is.
         """
-        is_joined = pod_class.shared or pod_class.index in self.rules.inter_pod.concerned
-        if is_joined or any(pod_class.index in limit.takes for limit in self.rules.limits):
+        index, rules = pod_class.index, self.rules
+        is_joined = pod_class.shared or index in rules.inter_pod.concerned or index in rules.quotas.of_class
+        if is_joined or any(index in limit.takes for limit in rules.limits):
             return True
         return by_gangs and any(pod_class.index in rule.classes for rule in self.rules.gangs)
 

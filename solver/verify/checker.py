@@ -11,6 +11,7 @@ from solver.verify import (
     inter_pod,
     node_fit,
     preemption,
+    quotas,
     requests,
     usage,
     volumes,
@@ -58,4 +59,5 @@ def _violations(context: PlanContext, batch: Batch, plan: Plan) -> Iterator[Viol
         yield from requests.constraint_violations(new, context)
         yield from claims.derived_violations(new, context)
     yield from usage.violations(made, context)
+    yield from quotas.violations(made, context)
     yield from gangs.violations(batch, plan, context)

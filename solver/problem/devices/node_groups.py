@@ -8,7 +8,7 @@ and therefore one `GroupKey`. Values that cluster-wide devices have too stay as 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from solver.domain import AttributeKind, CounterId
@@ -18,6 +18,7 @@ from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.layout import (
     GLOBAL,
     OPEN,
+    ChargedKey,
     DeviceLayout,
     DeviceType,
     Draws,
@@ -42,7 +43,8 @@ _Part = tuple[tuple[int, ...], frozenset[int] | None]
 def build_layout(inputs: LayoutInput) -> DeviceLayout:
     """Build the layout; the cost grows with the number of devices that some demand matches."""
     inventory = inputs.inventory
-    layout = DeviceLayout(attributes=tuple(each.name for each in inputs.attributes), labelled=inputs.labelled)
+    names = tuple(each.name for each in inputs.attributes)
+    layout = DeviceLayout(attributes=names, charged=inputs.charged, labelled=inputs.labelled)
     _add_wide_counters(layout, inputs)
     _add_wide_types(layout, inputs)
     unsettled = unsettled_nodes(inventory)
@@ -81,6 +83,10 @@ def describe(
     return GroupKey(counted, totals, beside, *surroundings)
 
 
+_Look = tuple[list[tuple[int, int]], int, tuple[int | str, ...]]
+"""What a plain device looks like: verdicts, value, and what quotas count."""
+
+
 @dataclass(slots=True, eq=False)
 class _PlainNodes:
     """
@@ -92,7 +98,7 @@ class _PlainNodes:
 
     layout: DeviceLayout
     inputs: LayoutInput
-    looks: list[tuple[list[tuple[int, int]], int]] | None = None
+    looks: list[_Look] | None = None
     key: GroupKey | None = None
     places: tuple[tuple[int, ...], ...] = ()
 
@@ -113,7 +119,7 @@ class _PlainNodes:
             self.layout.place_of.update(dict.fromkeys(records, (node, number)))
         return GroupKey(self.key.types, self.key.totals, self.key.beside, *surroundings)
 
-    def _looks(self, node: int, indices: list[int]) -> list[tuple[list[tuple[int, int]], int]] | None:
+    def _looks(self, node: int, indices: list[int]) -> list[_Look] | None:
         """Return what the plain devices of a node look like, and add their indices; None where one is not plain."""
         if self.inputs.attributes:
             return None
@@ -129,7 +135,7 @@ class _PlainNodes:
             if device.binds_to_node:
                 return None
             indices.append(index)
-            found.append((said, record.value))
+            found.append((said, record.value, self.inputs.sizes(record)))
         return found
 
 
@@ -176,7 +182,7 @@ def _add_wide_types(layout: DeviceLayout, inputs: LayoutInput) -> None:
         grouped.setdefault((key, parted[seen], ordinal), []).append(index)
     for (key, parts, _), records in grouped.items():
         counted = (key, len(records))
-        made = _device_type(counted, layout.wide_budgets, inputs.is_admin, _wide_counter(layout), GLOBAL)
+        made = _device_type(counted, layout.wide_budgets, (layout, inputs.is_admin), _wide_counter(layout), GLOBAL)
         layout.place_of.update((record, (-1, len(layout.wide_types))) for record in records)
         for lost, nodes in parts:
             layout.wide_types.append(_without(made, lost))
@@ -223,6 +229,7 @@ def _type_key(untyped: UntypedDevice, attributes: tuple[Items, ...], counters: t
         bool(device.binding_conditions),
         device.binds_to_node,
         record.is_suspect,
+        untyped.charged,
     )
 
 
@@ -329,7 +336,7 @@ def _group(layout: DeviceLayout, key: GroupKey, is_admin: tuple[bool, ...]) -> N
     wide_counter = _wide_counter(layout)
     budgets = (list(counter_totals), scales)
     types = tuple(
-        _device_type(each, budgets, is_admin, lambda i: (i, scales[i]) if i >= 0 else wide_counter(i))
+        _device_type(each, budgets, (layout, is_admin), lambda i: (i, scales[i]) if i >= 0 else wide_counter(i))
         for each in counted
     )
     return NodeGroup(len(layout.groups), types, tuple(budgets[0]), tuple(budgets[1]), wide, is_unsettled)
@@ -338,12 +345,17 @@ def _group(layout: DeviceLayout, key: GroupKey, is_admin: tuple[bool, ...]) -> N
 def _device_type(
     counted: _CountedType,
     budgets: _Budgets,
-    is_admin: tuple[bool, ...],
+    asked: tuple[DeviceLayout, tuple[bool, ...]],
     counter_budget: _CounterBudget,
     base: int = 0,
 ) -> DeviceType:
-    """Make a type and append its budgets; `base` is where the numbering of those budgets starts."""
+    """
+    Make a type and append its budgets; `base` is where the numbering of those budgets starts.
+
+    `asked` are the layout, and which of its demands are for admin access.
+    """
     key, total = counted
+    layout, is_admin = asked
     drawn = tuple((counter_budget(each)[0], units(amount, counter_budget(each)[1])) for each, amount in key.counters)
     gate = _new_budget(budgets, OPEN if key.sharing is not None else total, 1, base)
     capacities, amounts = _capacity_budgets(key, budgets, base)
@@ -370,7 +382,29 @@ def _device_type(
         is_shareable=key.sharing is not None,
         is_suspect=key.is_suspect,
         distance=2 * key.has_conditions + (base == GLOBAL),
+        charges=_charges(layout.charged, key, takes, is_wide=base == GLOBAL) if layout.charged else {},
     )
+
+
+def _charges(
+    charged: tuple[ChargedKey, ...], key: TypeKey, takes: Mapping[int, Takes], *, is_wide: bool
+) -> dict[int, Takes]:
+    """Return what one device of a type counts for quotas, for each demand that takes it."""
+    met = {demand for demand, verdict in key.verdicts if verdict not in {Verdict.NO, Verdict.FAILED}}
+    found: dict[int, Takes] = {}
+    for demand in (demand for demand, taken in takes.items() if taken):
+        consumed = dict(dict(key.sharing.consumption).get(demand) or ()) if key.sharing is not None else {}
+        units = []
+        for position, each in enumerate(charged):
+            if each.demand not in met or (each.counts_nodes and is_wide):
+                continue
+            size = key.charged[position] if each.capacity else 1
+            amount = consumed.get(size, 0) if isinstance(size, str) else size
+            if amount:
+                units.append((position, amount))
+        if units:
+            found[demand] = tuple(units)
+    return found
 
 
 def _new_budget(budgets: _Budgets, total: int, scale: int, base: int) -> int:

@@ -1,0 +1,160 @@
+"""
+Rows of quotas: what is chosen counts, by option, and by type of device where an option leaves a choice of types.
+
+A limit on devices or a capacity is one row over all nodes. A limit on nodes has a variable for each cell: how many of
+its nodes the quota uses.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from solver.model.form import Expression
+from solver.model.variables import ChargedPool, Owner, PartAt, Variables
+from solver.problem.devices.layout import Takes, type_at
+from solver.problem.requests.component import Line
+from solver.rules.quotas.limits import BoundResource
+
+_MOST_BITS: Final = 50
+"""Larger amounts are rounded up, so that solvers can add them."""
+
+
+class _Counted(NamedTuple):
+    """Devices that count for some limits: in which cell, of which type, what one counts by key, and how many."""
+
+    limits: tuple[int, ...]
+    cell: int
+    type: int
+    charges: Takes
+    amount: Expression
+
+
+def limits_of(variables: Variables, owner: Owner) -> tuple[int, ...]:
+    """Return the limits that an owner counts for."""
+    rules = variables.problem.rules.quotas
+    return (rules.of_shared if owner.is_shared else rules.of_class).get(owner.number, ())
+
+
+def charging(variables: Variables, at: PartAt, line: Line) -> ChargedPool | None:
+    """Return what a line counts by type where its types count differently, so that its demand must not be mixed."""
+    limits = limits_of(variables, at.owner)
+    if not limits or len(line.types) < 2:  # noqa: PLR2004 - one type leaves no choice
+        return None
+    bound = {variables.problem.rules.quotas.limits[number].position for number in limits}
+    layout, group = variables.problem.layout, variables.cell(at.cell).group
+    charges = tuple(
+        tuple(each for each in type_at(layout, group, kind).charges.get(line.demand, ()) if each[0] in bound)
+        for kind in line.types
+    )
+    return ChargedPool(limits, charges) if len(set(charges)) > 1 else None
+
+
+def add_quota_rows(variables: Variables) -> None:
+    """Keep every limit that binds a class or a shared claim."""
+    rules = variables.problem.rules.quotas
+    if not rules.limits or not (rules.of_class or rules.of_shared):
+        return
+    counted: defaultdict[int, list[_Counted]] = defaultdict(list)
+    for each in _counted(variables):
+        variables.form.step(1)
+        for number in each.limits:
+            counted[number].append(each)
+    for number, found in counted.items():
+        limit = rules.limits[number]
+        if limit.counts_nodes:
+            _keep_nodes(variables, limit, found)
+        else:
+            _keep_units(variables, limit, number, found)
+
+
+def _counted(variables: Variables) -> Iterator[_Counted]:
+    """Yield what the parts of owners under limits take; devices of a mixed pool count once for the pool."""
+    for pool, devices in variables.devices.items():
+        if pool.quota is not None:
+            for kind, charges in zip(pool.types, pool.quota.charges, strict=True):
+                yield _Counted(pool.quota.limits, pool.cell, kind, charges, devices[kind])
+    for at, options in variables.options.items():
+        limits = limits_of(variables, at.owner)
+        if not limits:
+            continue
+        for index, option in options:
+            for line in option.lines:
+                if line.takes_each or charging(variables, at, line) is None:
+                    yield from _of_line(variables, at, variables.copies[at][index], line)
+
+
+def _of_line(variables: Variables, at: PartAt, copies: Expression, line: Line) -> Iterator[_Counted]:
+    """Yield what a line takes whose types are all taken, or all count alike: then the first stands for all."""
+    limits = limits_of(variables, at.owner)
+    for kind in line.types if line.takes_each else line.types[:1]:
+        count = Expression()
+        device = variables.type_of(at.cell, kind)
+        count.add_scaled(copies, device.total if line.takes_each else line.needed)
+        yield _Counted(limits, at.cell, kind, device.charges.get(line.demand, ()), count)
+
+
+def _keep_units(variables: Variables, limit: BoundResource, number: int, found: list[_Counted]) -> None:
+    total: defaultdict[int, int] = defaultdict(int)
+    for each in found:
+        units = dict(each.charges).get(limit.position, 0)
+        if units:
+            for variable, coefficient in each.amount.terms.items():
+                total[variable] += coefficient * units
+    if not total:
+        return
+    kept = variables.kept_quotas.get(number, [])
+    amounts = [*total.values(), *(units for _, units in kept)]
+    scale = math.gcd(*amounts)
+    scale <<= max(0, (sum(amounts) // scale).bit_length() - _MOST_BITS)
+    high = limit.left // scale
+    row = Expression({variable: -(-units // scale) for variable, units in total.items()})
+    over = max(0, sum(-(-units // scale) for _, units in kept) - high)
+    if over:
+        high += over
+        _require_room(variables, row, over)
+    for variable, units in kept:
+        row.add(variable, -(-units // scale))
+    if variables.form.most(row) > high:
+        variables.form.require(row, "quota", high=high)
+
+
+def _require_room(variables: Variables, row: Expression, over: int) -> None:
+    """Where kept pods hold more than the limit, nobody has to go; but what is added has to fit (`add_kept_room`)."""
+    form, new = variables.form, tuple(row.terms)
+    comes = form.variable(0, 1)
+    for variable in new:
+        form.require(Expression({variable: 1, comes: -form.upper[variable]}), "new pod", high=0)
+    variables.indicate(comes, new)
+    row.add(comes, over)
+
+
+def _keep_nodes(variables: Variables, limit: BoundResource, found: list[_Counted]) -> None:
+    """A cell's nodes that the quota did not use count as soon as one of their devices is taken."""
+    taken: defaultdict[int, Expression] = defaultdict(Expression)
+    for each in found:
+        if each.type >= 0 and limit.position in dict(each.charges):
+            taken[each.cell].add_scaled(each.amount, 1)
+    used = Expression()
+    for index, total in taken.items():
+        cell = variables.cell(index)
+        if cell.is_site or not limit.nodes.isdisjoint(cell.nodes):
+            continue  # in use already; of a cell of several nodes the relaxation leaves out all
+        most = variables.form.most(total)
+        opened = variables.form.variable(0, cell.multiplicity)
+        used.add(opened)
+        row = Expression(dict(total.terms))
+        row.add(opened, -max(1, most))
+        variables.form.require(row, "quota node", high=0)
+        _complete(variables, opened, total)
+    if used.terms and variables.form.most(used) > limit.left:
+        variables.form.require(used, "quota", high=limit.left)
+
+
+def _complete(variables: Variables, opened: int, total: Expression) -> None:
+    """Complete hints: a node counts if a device of it is taken."""
+
+    def complete(values: list[int]) -> None:
+        values[opened] = int(total.value(values) > 0)
+
+    variables.hint_completions.append(complete)

@@ -333,15 +333,17 @@ class Problem:
         """Return a pod of the batch."""
         return self.batch.pods[position]
 
-    def is_coupled(self, pod_class: PodClass, *, by_gangs: bool = True) -> bool:
+    def is_coupled(self, pod_class: PodClass, *, by_gangs: bool = True, by_quotas: bool = True) -> bool:
         """
         Whether pods of a class depend on where others are, so that no part of the cluster can be solved alone.
 
         All stages that solve a part ask this: LNS, dive, columns, exhaustive search, scores.
-        Without `by_gangs` a gang does not count: it can be solved alone where all of it is.
+        Without `by_gangs` a gang does not count: it can be solved alone where all of it is. Without `by_quotas` no
+        quota counts: a part is solved with what the others leave of it.
         """
         index, rules = pod_class.index, self.rules
-        is_joined = pod_class.shared or index in rules.inter_pod.concerned or index in rules.quotas.of_class
+        is_joined = pod_class.shared or index in rules.inter_pod.concerned
+        is_joined = is_joined or (by_quotas and index in rules.quotas.of_class)
         if is_joined or any(index in limit.takes for limit in rules.limits):
             return True
         return by_gangs and any(pod_class.index in rule.classes for rule in self.rules.gangs)

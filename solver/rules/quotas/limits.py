@@ -61,12 +61,16 @@ class QuotaLimits:
     blocked: Mapping[int, Reason] = field(default_factory=dict)
 
     def with_held(self, added: Mapping[int, int], nodes: Mapping[int, frozenset[int]]) -> "QuotaLimits":
-        """Return the limits where more is held: by limit, and for those that count nodes also the nodes in use."""
+        """
+        Return the limits where more is held: by limit, and for those that count nodes also the nodes in use.
+
+        Which classes are blocked then is not known (`solver.problem.quotas.blocking`).
+        """
         limits = tuple(
             replace(each, held=each.held + added.get(number, 0), nodes=nodes.get(number, each.nodes))
             for number, each in enumerate(self.limits)
         )
-        return replace(self, limits=limits)
+        return replace(self, limits=limits, blocked={})
 
     def classes_of(self, number: int) -> frozenset[int]:
         """Return the classes that count for a limit."""

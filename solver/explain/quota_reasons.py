@@ -1,0 +1,53 @@
+"""Which pods only a quota keeps back: more devices or nodes would not help them, so no other reason is given."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from solver.domain import Reason
+from solver.greedy import Greedy, Order, units
+from solver.greedy.device_fit import FitCache
+from solver.greedy.units import PlacementUnit
+from solver.problem.problem import PodClass, Problem
+from solver.rules.quotas.limits import NO_QUOTAS, BoundResource, QuotaLimits
+
+
+def kept_back(problem: Problem, family: Sequence[PodClass]) -> Reason | None:
+    """
+    Return the reason of pods that need more than quotas leave; None for others.
+
+    Where it depends on what is chosen, a pod (or its gang) is kept back if it fits once quotas are ignored.
+    """
+    quotas = problem.rules.quotas
+    blocked = [quotas.blocked.get(each.index) for each in family]
+    if all(each is not None for each in blocked):
+        return blocked[0]
+    bound = [each for each in family if each.index in quotas.of_class]
+    limit = next((found for each in bound if (found := _tightest(quotas, each)) is not None), None)
+    if limit is None or _fits(problem, family):
+        return None
+    free = replace(problem, rules=replace(problem.rules, quotas=NO_QUOTAS))
+    if not _fits(free, family):
+        return None
+    most = max(quotas.most[each.index][limit.position] for each in bound)
+    gang = next(
+        (rule.gang.id.name for rule in problem.rules.gangs if rule.need and family[0].index in rule.classes), ""
+    )
+    return limit.reason(1 if limit.counts_nodes else most, gang=gang)
+
+
+def _tightest(quotas: QuotaLimits, pod_class: PodClass) -> BoundResource | None:
+    """Return the first limit that leaves less than a pod counts at most, or (of a gang) the least of all."""
+    limits = [quotas.limits[number] for number in quotas.of_class[pod_class.index]]
+    most = quotas.most[pod_class.index]
+    return next((each for each in limits if each.left < most[each.position]), limits[0])
+
+
+def _fits(problem: Problem, family: Sequence[PodClass]) -> bool:
+    """Whether one pod of a family fits alone, or as many of its gang as have to."""
+    placer = Greedy(problem, FitCache(problem), Order.QUEUE_BEST_FIT).start()
+    rule = next((each for each in problem.rules.gangs if each.need and family[0].index in each.classes), None)
+    if rule is None:
+        return placer.place(tuple(family), {})
+    families = [each for each in problem.families if each[0].index in rule.classes]
+    entries = tuple(each for each in families for _ in each[0].members)
+    return units.most(placer, PlacementUnit(entries, rule), rule).pods >= rule.need

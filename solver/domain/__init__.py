@@ -134,7 +134,9 @@ from solver.domain.preemption import (
 )
 from solver.domain.quantity import Quantity, QuantityError
 from solver.domain.quota import (
+    ClaimCharge,
     DeviceQuota,
+    QuotaError,
     QuotaFinding,
     QuotaKey,
     QuotaResource,

@@ -14,10 +14,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from solver.domain.device import Device
-from solver.domain.ids import DeviceId
+from solver.domain.ids import ClaimId, DeviceId
 from solver.domain.label_selectors import LabelSelector
 from solver.domain.node import Namespace
-from solver.domain.quantity import NANO, format_nano
+from solver.domain.quantity import format_nano
+
+
+class QuotaError(ValueError):
+    """An entry of a quota is of a kind that this version does not know."""
 
 
 class QuotaShape(StrEnum):
@@ -247,6 +251,13 @@ def _above_parents(quotas: Sequence[DeviceQuota], parents: Sequence[int]) -> Ite
                 yield QuotaFinding(quota=quota.name, reason=GUARANTEES_ABOVE_PARENT, message=message)
 
 
-def whole(nano: int) -> int:
-    """Return a number of devices or nodes that was written as a quantity, rounded down."""
-    return nano // NANO
+class ClaimCharge(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What an allocated claim counts for quotas, while it holds these devices (in the order of its results).
+
+    `counts` are keys with amounts, and the node where nodes are counted.
+    """
+
+    claim: ClaimId
+    devices: tuple[DeviceId, ...]
+    counts: tuple[tuple[QuotaKey, int, str], ...] = ()

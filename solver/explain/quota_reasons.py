@@ -8,6 +8,7 @@ from solver.greedy import Greedy, Order, units
 from solver.greedy.device_fit import FitCache
 from solver.greedy.units import PlacementUnit
 from solver.problem.problem import PodClass, Problem
+from solver.rules.forms.gang_rules import GangRule
 from solver.rules.quotas.limits import NO_QUOTAS, BoundResource, QuotaLimits
 
 
@@ -29,10 +30,8 @@ def kept_back(problem: Problem, family: Sequence[PodClass]) -> Reason | None:
     if not _fits(free, family):
         return None
     most = max(quotas.most[each.index][limit.position] for each in bound)
-    gang = next(
-        (rule.gang.id.name for rule in problem.rules.gangs if rule.need and family[0].index in rule.classes), ""
-    )
-    return limit.reason(1 if limit.counts_nodes else most, gang=gang)
+    rule = _gang_of(problem, family[0])
+    return limit.reason(1 if limit.counts_nodes else most, gang="" if rule is None else rule.gang.id.name)
 
 
 def _tightest(quotas: QuotaLimits, pod_class: PodClass) -> BoundResource | None:
@@ -42,10 +41,15 @@ def _tightest(quotas: QuotaLimits, pod_class: PodClass) -> BoundResource | None:
     return next((each for each in limits if each.left < most[each.position]), limits[0])
 
 
+def _gang_of(problem: Problem, pod_class: PodClass) -> GangRule | None:
+    """Return the gang that starts as a whole or not at all, with pods of a class."""
+    return next((each for each in problem.rules.gangs if each.need and pod_class.index in each.classes), None)
+
+
 def _fits(problem: Problem, family: Sequence[PodClass]) -> bool:
     """Whether one pod of a family fits alone, or as many of its gang as have to."""
     placer = Greedy(problem, FitCache(problem), Order.QUEUE_BEST_FIT).start()
-    rule = next((each for each in problem.rules.gangs if each.need and family[0].index in each.classes), None)
+    rule = _gang_of(problem, family[0])
     if rule is None:
         return placer.place(tuple(family), {})
     families = [each for each in problem.families if each[0].index in rule.classes]

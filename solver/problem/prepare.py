@@ -35,20 +35,28 @@ _WALL_SHARE: Final = 0.7
 
 
 def prepare(
-    snapshot: Snapshot, batch: Batch, policy: Policy, cache: SolverCache, budget: Budget | None = None
+    snapshot: Snapshot,
+    batch: Batch,
+    policy: Policy,
+    cache: SolverCache,
+    budget: Budget | None = None,
+    *,
+    every_limit: bool = False,
 ) -> Problem:
     """
     Build the dense form; pods that nothing can place are in `rejected` with their reasons.
 
     So are pods that the time or the allowance of the budget does not reach. Where the budget may leave pods, these are
-    no part of the problem. Without a budget all pods are prepared.
+    no part of the problem. Without a budget all pods are prepared. With `every_limit` the problem has the limits of
+    quotas that leave enough for the batch, too.
     """
     with gc_paused():
         inventory, classes = cache.inventory(snapshot, policy.owned), {each.name: each for each in snapshot.classes}
         claims = cache.claims(inventory, snapshot).by_id
         stored = {each.id: each for each in snapshot.volume_claims} if any(pod.volumes for pod in batch.pods) else {}
         context = ClaimContext(claims, classes, ExtendedResourceModes(inventory.nodes, classes), policy, stored)
-        case = _Preparation(snapshot, policy, cache, budget or Budget.unbounded(), inventory, context)
+        own = budget or Budget.unbounded()
+        case = _Preparation(snapshot, policy, cache, own, inventory, context, every_limit=every_limit)
         return case.problem(batch)
 
 
@@ -80,6 +88,7 @@ class _Preparation:
     budget: Budget
     inventory: Inventory
     context: ClaimContext
+    every_limit: bool = False
 
     def problem(self, batch: Batch) -> Problem:
         """Leave out the pods that are too costly, or that the earlier decision left out, and prepare the others."""
@@ -141,7 +150,9 @@ class _Preparation:
             rejected=rejected,
         )
         requests.index(self.snapshot, batch, self.cache, self.inventory)
-        requests.quotas = quotas.BatchQuotas.of(self.snapshot, batch, requests.claims, self.cache.quotas)
+        requests.quotas = quotas.BatchQuotas.of(
+            self.snapshot, batch, requests.claims, self.cache.quotas, every_limit=self.every_limit
+        )
         requests.expect()
         requests.find_shared(batch)
         for claim_id in requests.shared_ids:

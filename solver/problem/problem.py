@@ -337,16 +337,14 @@ class Problem:
         """
         Whether pods of a class depend on where others are, so that no part of the cluster can be solved alone.
 
-        All stages that solve a part ask this: LNS, dive, columns, exhaustive search, scores.
-        Without `by_gangs` a gang does not count: it can be solved alone where all of it is. Without `by_quotas` no
-        quota counts: a part is solved with what the others leave of it.
+        All stages that solve a part ask this. Without `by_gangs` a gang does not count: it can be solved alone where
+        all of it is. Without `by_quotas` no quota counts: a part is solved with what the others leave of it.
         """
         index, rules = pod_class.index, self.rules
         is_joined = pod_class.shared or index in rules.inter_pod.concerned
         is_joined = is_joined or (by_quotas and index in rules.quotas.of_class)
-        if is_joined or any(index in limit.takes for limit in rules.limits):
-            return True
-        return by_gangs and any(pod_class.index in rule.classes for rule in self.rules.gangs)
+        is_joined = is_joined or any(index in limit.takes for limit in rules.limits)
+        return bool(is_joined or (by_gangs and any(index in rule.classes for rule in rules.gangs)))
 
     @property
     def other_levels(self) -> tuple[str, ...]:
@@ -376,9 +374,7 @@ class Problem:
 
     def on(self, node: int) -> "Problem":
         """Return the same problem with every node ruled out but one."""
-        alone = np.zeros(self.node_count, dtype=np.bool_)
-        alone[node] = True
-        return self.within(alone)
+        return self.within(np.arange(self.node_count) == node)
 
     @property
     def families(self) -> list[tuple[PodClass, ...]]:

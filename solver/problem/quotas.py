@@ -31,7 +31,7 @@ from solver.problem.problem import Part, PodClass, Problem
 from solver.problem.requests.component import Line
 from solver.problem.requests.demand import DemandKey
 from solver.rules.forms.gang_rules import GangRule
-from solver.rules.quotas.limits import BoundResource, QuotaLimits
+from solver.rules.quotas.limits import UNLIMITED, BoundResource, QuotaLimits
 from solver.rules.quotas.quota_cache import QuotaCache
 from solver.rules.verdicts import ExcludedNodes
 
@@ -61,8 +61,16 @@ class BatchQuotas:
     cache: QuotaCache = field(default_factory=QuotaCache)
 
     @classmethod
-    def of(cls, snapshot: Snapshot, batch: Batch, claims: Mapping[ClaimId, Claim], cache: QuotaCache) -> "BatchQuotas":
-        """Find the limits that leave less than the pods of a batch may take."""
+    def of(
+        cls,
+        snapshot: Snapshot,
+        batch: Batch,
+        claims: Mapping[ClaimId, Claim],
+        cache: QuotaCache,
+        *,
+        every_limit: bool = False,
+    ) -> "BatchQuotas":
+        """Find the limits that leave less than the pods of a batch may take, or `every_limit` that they count for."""
         if not snapshot.quotas:
             return NO_BATCH_QUOTAS
         tree, asked = cache.follow(snapshot), dict[str, list[int]]()
@@ -83,7 +91,7 @@ class BatchQuotas:
         found = [
             each
             for index, (devices, pods) in wanted.items()
-            for each in _binding(tree, index, (devices, pods), classes, cache)
+            for each in _binding(tree, index, _ANY if every_limit else (devices, pods), classes, cache)
         ]
         bound = {each.quota for each in found}
         leaf_of = {
@@ -103,6 +111,7 @@ class BatchQuotas:
         return tuple(found)
 
 
+_ANY: Final = (UNLIMITED, UNLIMITED)
 NO_BATCH_QUOTAS: Final = BatchQuotas()
 
 
@@ -148,7 +157,8 @@ def with_quotas(problem: Problem, quotas: BatchQuotas) -> Problem:
             names = quotas.cache.holdings.used_nodes(quotas.cache.namespaces(quota), resource.key)
             nodes = frozenset(node_index[name] for name in names if name in node_index)
         name, key = quotas.tree.quotas[quota].name, resource.key
-        limits.append(BoundResource(name, key, position[key], resource.limit or 0, held, nodes))
+        below = frozenset(quotas.cache.namespaces(quota))
+        limits.append(BoundResource(name, key, position[key], resource.limit or 0, held, nodes, below))
     numbers: dict[int, list[int]] = {}
     for number, (quota, *_) in enumerate(quotas.limits):
         numbers.setdefault(quota, []).append(number)
@@ -175,7 +185,8 @@ def with_quotas(problem: Problem, quotas: BatchQuotas) -> Problem:
     }
     if not of_class and not of_shared:
         return problem
-    rules = QuotaLimits(quotas.keys, tuple(limits), of_class, of_shared, most)
+    meter = quotas.cache.holdings.charge_of
+    rules = QuotaLimits(quotas.keys, tuple(limits), of_class, of_shared, most, meter=meter)
     return blocking(replace(problem, rules=replace(problem.rules, quotas=rules)))
 
 

@@ -68,8 +68,8 @@ def restricted(
     """
     The problem of some nodes: pods without a place and those released there compete for them, rules apart.
 
-    `gangs` are those that take part, each with all of its pods: none of them may be placed outside. `by_quotas` is as in
-    `waiting`: without it, quotas leave what pods outside do.
+    `gangs` are those that take part, each with all of its pods: none of them may be placed outside. `by_quotas` is as
+    in `waiting`: without it, quotas leave what pods outside do.
     """
     inside = set(nodes)
     released = _by_family(problem, (choice for choice in solution.choices if choice.node in inside))
@@ -84,11 +84,8 @@ def restricted(
     outside = [choice for choice in solution.choices if choice.node not in inside]
     beside = Solution(outside, solution.shared)
     available = replace(problem.available, wide_state=_wide_left(problem, beside))
-    rules = PodRules(
-        gangs=tuple(gangs),
-        reserved=problem.rules.reserved,
-        quotas=NO_QUOTAS if by_quotas else quotas_beside(problem, beside),
-    )
+    quotas = NO_QUOTAS if by_quotas else quotas_beside(problem, beside)
+    rules = PodRules(gangs=tuple(gangs), reserved=problem.rules.reserved, quotas=quotas)
     return replace(problem, classes=classes, shared=[], available=available, rules=rules)
 
 

@@ -37,6 +37,7 @@ class QuotaTotal:
 
     @property
     def amount(self) -> int:
+        """What is counted."""
         return self.units + len(self.nodes)
 
 

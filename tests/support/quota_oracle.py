@@ -1,4 +1,4 @@
-"""Quotas for the brute force: what allocations count for, by the checker's reading; and small random trees of quotas."""
+"""Quotas for the brute force: what allocations count for, by the checker's reading; and small random trees of them."""
 
 from collections import Counter
 from collections.abc import Sequence

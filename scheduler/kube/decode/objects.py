@@ -22,6 +22,7 @@ from scheduler.kube.decode.nodes import decode_namespace, decode_node
 from scheduler.kube.decode.partial_objects import substitute_in_pieces
 from scheduler.kube.decode.pieces import PIECE_BYTES, Pieces, at_once
 from scheduler.kube.decode.pods import decode_pod
+from scheduler.kube.decode.quotas import decode_quota
 from scheduler.kube.decode.shared_fields import Identified, MalformedError
 from scheduler.kube.decode.slices import decode_class, decode_slice, decode_taint_rule
 from scheduler.kube.decode.value_limits import refuse_too_many
@@ -50,6 +51,7 @@ _DECODERS: dict[Kind, Callable[[Raw], Object]] = {
     Kind.BUDGETS: decode_budget,
     Kind.POD_GROUPS: decode_pod_group,
     Kind.COSCHEDULING_GROUPS: decode_coscheduling_group,
+    Kind.QUOTAS: decode_quota,
 }
 
 

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from solver.domain import (
     Claim,
+    ClaimId,
     Device,
     DeviceClass,
     DeviceId,
@@ -54,6 +55,8 @@ class Holdings:
     counted: int = 0
     charges: dict[int, Charge] = field(default_factory=dict)
     """By the identity of the claim."""
+    _news: dict[ClaimId, Claim] = field(default_factory=dict)
+    """Claims that were counted since `drained` was called last."""
     _keys: tuple[QuotaKey, ...] = ()
     _selectors: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     _claims: tuple[Claim, ...] = ()
@@ -141,6 +144,12 @@ class Holdings:
         if found:
             self.charges[id(claim)] = found
             self._add(claim.id.namespace, found, 1)
+        self._news[claim.id] = claim
+
+    def drained(self) -> tuple[Claim, ...]:
+        """Return the claims that were counted since the last call."""
+        found, self._news = tuple(self._news.values()), {}
+        return found
 
     def _add(self, namespace: str, charge: Charge, sign: int) -> None:
         self.counted += bool(charge)

@@ -1,10 +1,11 @@
 """Limits of quotas as a batch sees them: what is left of each, and which pods it binds."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from solver.domain import QuotaKey, QuotaShape, Reason, ReasonCode
+from solver.domain import Claim, QuotaKey, QuotaShape, Reason, ReasonCode
+from solver.rules.quotas.holdings import Charge
 
 UNLIMITED: Final = 1 << 200
 """More than is ever counted of a key that binds nothing now."""
@@ -16,6 +17,7 @@ class BoundResource:
     A limit that may bind: of `most` units of a key the namespaces below a quota hold `held`.
 
     `position` is that of the key in `QuotaLimits.keys`. `nodes` are the indices of the nodes in use, where nodes count.
+    `namespaces` are those of the quota and of the quotas below it.
     """
 
     quota: str
@@ -24,6 +26,7 @@ class BoundResource:
     most: int
     held: int
     nodes: frozenset[int] = frozenset()
+    namespaces: frozenset[str] = frozenset()
 
     @property
     def left(self) -> int:
@@ -43,6 +46,10 @@ class BoundResource:
         return Reason(code=ReasonCode.QUOTA_EXCEEDED, message=message)
 
 
+def _nothing(_: Claim) -> Charge:
+    return ()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class QuotaLimits:
     """
@@ -50,7 +57,8 @@ class QuotaLimits:
 
     `of_class` and `of_shared` name the limits that the pods of a class, or a shared claim, count for, by position in
     `limits`; those that can count nothing are in neither. `most` is what one pod of a class counts at most, by key.
-    `blocked` are the reasons of the classes that need more than is left, whatever else is placed.
+    `blocked` are the reasons of the classes that need more than is left, whatever else is placed. `meter` gives what an
+    allocated claim counts.
     """
 
     keys: tuple[QuotaKey, ...] = ()
@@ -59,6 +67,17 @@ class QuotaLimits:
     of_shared: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     most: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     blocked: Mapping[int, Reason] = field(default_factory=dict)
+    meter: Callable[[Claim], Charge] = _nothing
+
+    def units_of(self, claim: Claim) -> tuple[tuple[int, int], ...]:
+        """Return what an allocated claim counts for the limits on devices and capacities: limit and units."""
+        limits = [
+            (number, each)
+            for number, each in enumerate(self.limits)
+            if claim.id.namespace in each.namespaces and not each.counts_nodes
+        ]
+        units = {key: amount for key, amount, _ in self.meter(claim)} if limits else {}
+        return tuple((number, units[each.key]) for number, each in limits if units.get(each.key))
 
     def with_held(self, added: Mapping[int, int], nodes: Mapping[int, frozenset[int]]) -> "QuotaLimits":
         """

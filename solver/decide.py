@@ -138,6 +138,11 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
 
     tried = greedy.candidates(problem, budget.at_least(budget.params.greedy_wall_share).at("greedy").should_stop)
     start, not_tried = best_of(problem, tried), reduce(and_, (each.unreached for each in tried))
+    if snapshot.quotas and len(start.choices) < len(problem.batch.pods) and not not_tried:
+        # Not all pods fit: guarantees and shares of quotas say whose go first.
+        problem = prepare(snapshot, batch, policy, cache, budget, contended=True)
+        tried = greedy.candidates(problem, budget.at_least(budget.params.greedy_wall_share).at("greedy").should_stop)
+        start, not_tried = best_of(problem, tried), reduce(and_, (each.unreached for each in tried))
 
     if len(problem.batch.pods) > 1 and decision.defers_hard_pods() and not not_tried:
         deferred = _deferred(problem, start, budget.at("hard"))

@@ -191,6 +191,20 @@ def quotas_beside(problem: Problem, solution: Solution) -> QuotaLimits:
     return rules.with_held(added, {number: rules.limits[number].nodes | each for number, each in nodes.items()})
 
 
+def beyond_shares(problem: Problem, solution: Solution) -> int:
+    """Count the devices that a solution gives leaves of quotas beyond their shares."""
+    rules = problem.rules.quotas
+    of_class = {index: number for number, each in enumerate(rules.shares) for index in each.classes}
+    of_shared = {index: number for number, each in enumerate(rules.shares) for index in each.shared}
+    owners = [of_class.get(each.pod_class, -1) for each in solution.choices]
+    owners += [of_shared.get(each.shared, -1) for each in solution.shared.values()]
+    totals = Counter[int]()
+    for number, served in zip(owners, _served(problem, solution), strict=True):
+        if number >= 0:
+            totals[number] += _counted(problem, served)[0][rules.shares[number].position]
+    return sum(max(0, totals[number] - each.left) for number, each in enumerate(rules.shares))
+
+
 def keeps_quotas(problem: Problem, choice: Choice) -> bool:
     """Whether a pod by itself takes no more than quotas leave."""
     rules = problem.rules.quotas

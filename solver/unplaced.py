@@ -23,7 +23,8 @@ from solver.greedy import placement_state
 from solver.preemption.what_if import snapshot_after
 from solver.problem import skipped_pods
 from solver.problem.prepare import prepare
-from solver.problem.problem import PlacedLevel, PodClass, Problem
+from solver.problem.placed_levels import PlacedLevel
+from solver.problem.problem import PodClass, Problem
 from solver.problem.solver_cache import SolverCache
 from solver.solution import Solution
 
@@ -43,7 +44,7 @@ def explained(
     for family in problem.families:
         first = family[0]
         waiting = [each for each in first.members[placed[first.index] :] if each not in reasons]
-        blocked = [problem.rules.quotas.blocked.get(each.index) for each in family]
+        blocked = [problem.rules.quotas.blocked.get(each.index) for each in family if each.guarantee < 0]
         if waiting and blocked[0] is not None and all(blocked):
             reasons.update((position, (blocked[0],)) for position in waiting)
         elif waiting and budget.should_stop():

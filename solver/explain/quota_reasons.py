@@ -19,10 +19,10 @@ def kept_back(problem: Problem, family: Sequence[PodClass]) -> Reason | None:
     Where it depends on what is chosen, a pod (or its gang) is kept back if it fits once quotas are ignored.
     """
     quotas = problem.rules.quotas
-    blocked = [quotas.blocked.get(each.index) for each in family]
+    blocked = [quotas.blocked.get(each.index) for each in family if each.guarantee < 0]
     if all(each is not None for each in blocked):
         return blocked[0]
-    bound = [each for each in family if each.index in quotas.of_class]
+    bound = [each for each in family if each.guarantee < 0 and each.index in quotas.of_class]
     limit = next((found for each in bound if (found := _tightest(quotas, each)) is not None), None)
     if limit is None or _fits(problem, family):
         return None

@@ -223,7 +223,7 @@ class Greedy:
         fresh = tuple(each for each in family[0].shared if each not in self.anchors)
         joined = tuple(part for each in fresh for part in self.problem.shared[each].parts)
         best: tuple[Rating, int, PodClass] | None = None
-        for pod_class in family:
+        for pod_class in family if len(family) == 1 else sorted(family, key=lambda each: each.guarantee < 0):
             chosen = self._choose(pod_class, pod_class.parts + joined, within.get(pod_class.index))
             if chosen is not None and (best is None or chosen < best[:2]):
                 best = (*chosen, pod_class)

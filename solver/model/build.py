@@ -185,5 +185,5 @@ def pool_of(variables: Variables, at: PartAt, line: Line) -> DemandPool:
         takes=tuple(device.takes[line.demand] for device in devices),
         distinct=line.needed if line.needed > 1 and any(device.is_shareable for device in devices) else 0,
         owner=(at, line.request, line.alternative) if component.needs_identity else None,
-        quota=quotas.charging(variables, at, line) if variables.problem.rules.quotas.limits else None,
+        quota=quotas.charging(variables, at, line) if variables.problem.rules.quotas.keys else None,
     )

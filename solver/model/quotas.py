@@ -21,9 +21,14 @@ _MOST_BITS: Final = 50
 
 
 class _Counted(NamedTuple):
-    """Devices that count for some limits: in which cell, of which type, what one counts by key, and how many."""
+    """
+    Devices that count for some limits, and for a share (-1: none).
+
+    In which cell they are, of which type, what one counts by key, and how many they are.
+    """
 
     limits: tuple[int, ...]
+    share: int
     cell: int
     type: int
     charges: Takes
@@ -36,18 +41,28 @@ def limits_of(variables: Variables, owner: Owner) -> tuple[int, ...]:
     return (rules.of_shared if owner.is_shared else rules.of_class).get(owner.number, ())
 
 
+def share_of(variables: Variables, owner: Owner) -> int:
+    """Return the share that an owner counts for, by position; -1 where there is none."""
+    for number, each in enumerate(variables.problem.rules.quotas.shares):
+        if owner.number in (each.shared if owner.is_shared else each.classes):
+            return number
+    return -1
+
+
 def charging(variables: Variables, at: PartAt, line: Line) -> ChargedPool | None:
     """Return what a line counts by type where its types count differently, so that its demand must not be mixed."""
-    limits = limits_of(variables, at.owner)
-    if not limits or len(line.types) < 2:  # noqa: PLR2004 - one type leaves no choice
+    rules = variables.problem.rules.quotas
+    limits, share = limits_of(variables, at.owner), share_of(variables, at.owner)
+    if len(line.types) < 2 or not (limits or share >= 0):  # noqa: PLR2004 - one type leaves no choice
         return None
-    bound = {variables.problem.rules.quotas.limits[number].position for number in limits}
+    bound = {rules.limits[number].position for number in limits}
+    bound |= {rules.shares[share].position} if share >= 0 else set()
     layout, group = variables.problem.layout, variables.cell(at.cell).group
     charges = tuple(
         tuple(each for each in type_at(layout, group, kind).charges.get(line.demand, ()) if each[0] in bound)
         for kind in line.types
     )
-    return ChargedPool(limits, charges) if len(set(charges)) > 1 else None
+    return ChargedPool(limits, share, charges) if len(set(charges)) > 1 else None
 
 
 def add_quota_rows(variables: Variables) -> None:
@@ -68,15 +83,44 @@ def add_quota_rows(variables: Variables) -> None:
             _keep_units(variables, limit, number, found)
 
 
+def beyond_shares(variables: Variables) -> Expression:
+    """Count, negative, the devices that leaves would hold beyond their shares."""
+    shares = variables.problem.rules.quotas.shares
+    cost, totals = Expression(), defaultdict[int, Expression](Expression)
+    for each in _counted(variables) if shares else ():
+        units = dict(each.charges).get(shares[each.share].position, 0) if each.share >= 0 else 0
+        if units:
+            totals[each.share].add_scaled(each.amount, units)
+    for number, total in totals.items():
+        left, most = shares[number].left, variables.form.most(total)
+        if most <= left:
+            continue
+        over = variables.form.variable(0, most - left)
+        row = Expression(dict(total.terms))
+        row.add(over, -1)
+        variables.form.require(row, "quota share", high=left)
+        cost.add(over, -1)
+        _complete_share(variables, over, total, left)
+    return cost
+
+
+def _complete_share(variables: Variables, over: int, total: Expression, left: int) -> None:
+    """Complete hints: what is beyond a share."""
+
+    def complete(values: list[int]) -> None:
+        values[over] = max(0, total.value(values) - left)
+
+    variables.hint_completions.append(complete)
+
+
 def _counted(variables: Variables) -> Iterator[_Counted]:
     """Yield what the parts of owners under limits take; devices of a mixed pool count once for the pool."""
     for pool, devices in variables.devices.items():
         if pool.quota is not None:
             for kind, charges in zip(pool.types, pool.quota.charges, strict=True):
-                yield _Counted(pool.quota.limits, pool.cell, kind, charges, devices[kind])
+                yield _Counted(pool.quota.limits, pool.quota.share, pool.cell, kind, charges, devices[kind])
     for at, options in variables.options.items():
-        limits = limits_of(variables, at.owner)
-        if not limits:
+        if not limits_of(variables, at.owner) and share_of(variables, at.owner) < 0:
             continue
         for index, option in options:
             for line in option.lines:
@@ -86,12 +130,12 @@ def _counted(variables: Variables) -> Iterator[_Counted]:
 
 def _of_line(variables: Variables, at: PartAt, copies: Expression, line: Line) -> Iterator[_Counted]:
     """Yield what a line takes whose types are all taken, or all count alike: then the first stands for all."""
-    limits = limits_of(variables, at.owner)
+    limits, share = limits_of(variables, at.owner), share_of(variables, at.owner)
     for kind in line.types if line.takes_each else line.types[:1]:
         count = Expression()
         device = variables.type_of(at.cell, kind)
         count.add_scaled(copies, device.total if line.takes_each else line.needed)
-        yield _Counted(limits, at.cell, kind, device.charges.get(line.demand, ()), count)
+        yield _Counted(limits, share, at.cell, kind, device.charges.get(line.demand, ()), count)
 
 
 def _keep_units(variables: Variables, limit: BoundResource, number: int, found: list[_Counted]) -> None:

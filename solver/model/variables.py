@@ -72,9 +72,10 @@ class PartAt(NamedTuple):
 
 
 class ChargedPool(NamedTuple):
-    """The limits of quotas that demand counts for, and what one device of each type counts by key."""
+    """The limits and the share (-1: none) that demand counts for, and what one device of each type counts by key."""
 
     limits: tuple[int, ...]
+    share: int
     charges: tuple[Takes, ...]
 
 

@@ -42,13 +42,15 @@ def prepare(
     budget: Budget | None = None,
     *,
     every_limit: bool = False,
+    contended: bool = False,
 ) -> Problem:
     """
     Build the dense form; pods that nothing can place are in `rejected` with their reasons.
 
     So are pods that the time or the allowance of the budget does not reach. Where the budget may leave pods, these are
     no part of the problem. Without a budget all pods are prepared. With `every_limit` the problem has the limits of
-    quotas that leave enough for the batch, too.
+    quotas that leave enough for the batch, too. `contended` says that not all pods fit, so that guarantees and shares
+    of quotas count.
     """
     with gc_paused():
         inventory, classes = cache.inventory(snapshot, policy.owned), {each.name: each for each in snapshot.classes}
@@ -56,7 +58,8 @@ def prepare(
         stored = {each.id: each for each in snapshot.volume_claims} if any(pod.volumes for pod in batch.pods) else {}
         context = ClaimContext(claims, classes, ExtendedResourceModes(inventory.nodes, classes), policy, stored)
         own = budget or Budget.unbounded()
-        case = _Preparation(snapshot, policy, cache, own, inventory, context, every_limit=every_limit)
+        modes = {"every_limit": every_limit, "contended": contended}
+        case = _Preparation(snapshot, policy, cache, own, inventory, context, **modes)
         return case.problem(batch)
 
 
@@ -89,6 +92,7 @@ class _Preparation:
     inventory: Inventory
     context: ClaimContext
     every_limit: bool = False
+    contended: bool = False
 
     def problem(self, batch: Batch) -> Problem:
         """Leave out the pods that are too costly, or that the earlier decision left out, and prepare the others."""
@@ -151,7 +155,12 @@ class _Preparation:
         )
         requests.index(self.snapshot, batch, self.cache, self.inventory)
         requests.quotas = quotas.BatchQuotas.of(
-            self.snapshot, batch, requests.claims, self.cache.quotas, every_limit=self.every_limit
+            self.snapshot,
+            batch,
+            requests.claims,
+            self.cache.quotas,
+            every_limit=self.every_limit,
+            contended=self.contended,
         )
         requests.expect()
         requests.find_shared(batch)

@@ -27,6 +27,7 @@ from solver.problem.devices.ledger import DeviceLedger
 from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.devices.states import DeviceStates
 from solver.problem.node_arrays import Room, numbered
+from solver.problem.placed_levels import PlacedLevel, Tier, placed_levels
 from solver.problem.requests.component import Component, Option
 from solver.problem.requests.demand import Answers, DemandKey
 from solver.problem.requests.expected_kinds import ExpectedKind
@@ -51,30 +52,14 @@ class Source(NamedTuple):
     positions: tuple[int, ...]
 
 
+QUOTA_SHARES: Final = "quota-shares"
+"""The level of what quotas hold beyond their shares, where not all pods fit; less is better."""
 GANG_TOPOLOGY: Final = "gang-topology"
 """The level that counts the domains of preferred levels that gangs occupy; fewer is better."""
 DOMAIN_ALLOCATION: Final = "domain-allocation"
 """The level of the free share of the domains that gangs take; less is better."""
 SCORES: Final = "scores"
 """The level of node scores, which goes last."""
-
-
-class PlacedLevel(NamedTuple):
-    """A level of the objective that counts placed pods: its name, and what one pod of each class adds to it."""
-
-    name: str
-    worth: Mapping[int, int]
-
-
-class Tier(NamedTuple):
-    """Pods of one rank in queue order: by priority, and within a priority the overdue ones first."""
-
-    priority: int
-    is_overdue: bool
-
-    def __str__(self) -> str:
-        """Name the tier as levels of the objective do."""
-        return f"{self.priority}:overdue" if self.is_overdue else str(self.priority)
 
 
 class Part(NamedTuple):
@@ -113,6 +98,8 @@ class PodClass:
     volumes: VolumeKey | None = None
     is_overdue: bool = False
     within: str = ""
+    guarantee: int = -1
+    """The DeviceQuota within whose guarantee its pods are counted; -1 for pods that may be beyond every guarantee."""
 
     @property
     def tier(self) -> Tier:
@@ -342,7 +329,7 @@ class Problem:
         """
         index, rules = pod_class.index, self.rules
         is_joined = pod_class.shared or index in rules.inter_pod.concerned
-        is_joined = is_joined or (by_quotas and index in rules.quotas.of_class)
+        is_joined = is_joined or (by_quotas and rules.quotas.binds(index))
         is_joined = is_joined or any(index in limit.takes for limit in rules.limits)
         return bool(is_joined or (by_gangs and any(index in rule.classes for rule in rules.gangs)))
 
@@ -359,7 +346,8 @@ class Problem:
             at = named.index(SCORES) if SCORES in named else len(named)
             named = (*named[:at], DOMAIN_ALLOCATION, *named[at:])
         is_own = GANG_TOPOLOGY not in named and any(rule.preferred for rule in self.rules.gangs)
-        return (GANG_TOPOLOGY, *named) if is_own else named
+        named = (GANG_TOPOLOGY, *named) if is_own else named
+        return (QUOTA_SHARES, *named) if self.rules.quotas.shares else named
 
     def parts_of(self, pod_class: PodClass) -> tuple[Part, ...]:
         """Return what a pod of a class needs: of its own, and of the claims that it shares."""
@@ -389,12 +377,4 @@ class Problem:
         """Levels that count the pods placed, most important first: strictly by priority unless the policy sums."""
         if self.policy.sums_priorities:
             return (PlacedLevel("placed", {each.index: each.priority for each in self.classes}),)
-        found: dict[tuple[int, bool], dict[int, int]] = {}
-        for each in self.classes:
-            found.setdefault((each.priority, each.is_overdue), {})[each.index] = 1
-        return tuple(PlacedLevel(f"placed:{Tier(*key)}", found[key]) for key in sorted(found, reverse=True))
-
-    @property
-    def tiers(self) -> list[Tier]:
-        """Tiers that occur, the first to be placed first."""
-        return sorted({each.tier for each in self.classes}, reverse=True)
+        return placed_levels(self.classes)

@@ -5,7 +5,8 @@ A limit that leaves enough for all pods of the batch is left out, and a batch th
 there were no quotas.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -26,24 +27,31 @@ from solver.domain import (
     Snapshot,
 )
 from solver.feasibility.claims import MAX_RESULTS
-from solver.problem.devices.layout import ChargedKey, NodeGroup, type_at
-from solver.problem.problem import Part, PodClass, Problem
-from solver.problem.requests.component import Line
+from solver.problem import quota_shares
+from solver.problem.devices.layout import ChargedKey
+from solver.problem.problem import Problem
+from solver.problem.quota_counts import QuotaCounts
 from solver.problem.requests.demand import DemandKey
 from solver.rules.forms.gang_rules import GangRule
 from solver.rules.quotas.limits import UNLIMITED, BoundResource, QuotaLimits
 from solver.rules.quotas.quota_cache import QuotaCache
-from solver.rules.verdicts import ExcludedNodes
+from solver.rules.verdicts import ExcludedNodes, NodeVerdicts
 
 _EXTENDED: Final = "/"
 
 
 class _Limit(NamedTuple):
-    """A limit of a quota (by position in the tree), and what its namespaces hold."""
+    """A limit of a quota (by position in the tree) or its guarantee, and what its namespaces hold."""
 
     quota: int
     resource: QuotaResource
     held: int
+    is_guarantee: bool = False
+
+    @property
+    def most(self) -> int:
+        """What may be held."""
+        return self.resource.guarantee if self.is_guarantee else self.resource.limit or 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +59,9 @@ class BatchQuotas:
     """
     The limits that may bind the pods of a batch, by what their claims can ask for at most.
 
-    `leaf_of` finds the leaf of a namespace that some of the limits bind; `keys` is what these limits count.
+    `leaf_of` finds the leaf of a namespace that some of the limits bind; `keys` is what these limits count. Where pods
+    contend, `guarantees` are by namespace the quotas within whose guarantee its pods may count, and
+    `wanted` is by leaf how many devices its pods ask for at most.
     """
 
     tree: QuotaTree = field(default_factory=QuotaTree)
@@ -59,6 +69,8 @@ class BatchQuotas:
     leaf_of: Mapping[str, int] = field(default_factory=dict)
     keys: tuple[QuotaKey, ...] = ()
     cache: QuotaCache = field(default_factory=QuotaCache)
+    guarantees: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    wanted: Mapping[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -69,8 +81,13 @@ class BatchQuotas:
         cache: QuotaCache,
         *,
         every_limit: bool = False,
+        contended: bool = False,
     ) -> "BatchQuotas":
-        """Find the limits that leave less than the pods of a batch may take, or `every_limit` that they count for."""
+        """
+        Find the limits that leave less than the pods of a batch may take, or `every_limit` that they count for.
+
+        Where pods of the batch are `contended` for, because not all of them fit, guarantees and shares count too.
+        """
         if not snapshot.quotas:
             return NO_BATCH_QUOTAS
         tree, asked = cache.follow(snapshot), dict[str, list[int]]()
@@ -93,12 +110,29 @@ class BatchQuotas:
             for index, (devices, pods) in wanted.items()
             for each in _binding(tree, index, _ANY if every_limit else (devices, pods), classes, cache)
         ]
+        guarantees: dict[str, tuple[int, ...]] = {}
+        if contended:
+            given = {
+                leaf: tuple(_guarantees(tree, leaf, classes, cache)) for leaf in map(tree.leaf_of.__getitem__, asked)
+            }
+            found += (each for own in given.values() for each in own)
+            guarantees = {each: (tree.leaf_of[each],) for each in asked if given[tree.leaf_of[each]]}
         bound = {each.quota for each in found}
         leaf_of = {
-            namespace: tree.leaf_of[namespace] for namespace in asked if not bound.isdisjoint(tree.chain(namespace))
+            namespace: tree.leaf_of[namespace]
+            for namespace in asked
+            if contended or not bound.isdisjoint(tree.chain(namespace))
         }
-        keys = tuple(dict.fromkeys(each.resource.key for each in found))
-        return cls(tree, tuple(found), leaf_of, keys, cache)
+        counted = [each.resource.key for each in found]
+        if contended:
+            counted += (
+                each.key for index in wanted for each in tree.quotas[index].resources if _is_shared(each, classes)
+            )
+        leaves: Counter[int] = Counter()
+        for namespace, (devices, _) in asked.items():
+            leaves[tree.leaf_of[namespace]] += devices
+        keys = tuple(dict.fromkeys(counted))
+        return cls(tree, tuple(found), leaf_of, keys, cache, guarantees, leaves if contended else {})
 
     def charged(self, demands: dict[DemandKey, int], classes: Mapping[str, DeviceClass]) -> tuple[ChargedKey, ...]:
         """Add the demands of the quotas' classes, and return what is counted by them."""
@@ -128,6 +162,18 @@ def _binding(
             yield _Limit(index, resource, held)
 
 
+def _guarantees(tree: QuotaTree, index: int, classes: Mapping[str, DeviceClass], cache: QuotaCache) -> Iterator[_Limit]:
+    """Yield what a quota guarantees by itself."""
+    for resource in tree.quotas[index].resources:
+        if resource.guarantee and resource.device_class in classes:
+            yield _Limit(index, resource, cache.held(index, resource.key), is_guarantee=True)
+
+
+def _is_shared(resource: QuotaResource, classes: Mapping[str, DeviceClass]) -> bool:
+    """Whether what a resource counts is divided among quotas: numbers of devices are."""
+    return not resource.capacity and resource.shape == QuotaShape.DEVICES and resource.device_class in classes
+
+
 def _most_devices(pod: Pod, claims: Mapping[ClaimId, Claim]) -> int:
     """Return how many devices a pod may take at most; a claim counts for each of its pods, which is never too few."""
     count = sum(amount for name, amount in pod.requests if _EXTENDED in name)
@@ -146,54 +192,72 @@ def _most_devices(pod: Pod, claims: Mapping[ClaimId, Claim]) -> int:
 
 def with_quotas(problem: Problem, quotas: BatchQuotas) -> Problem:
     """Add the limits that bind classes and shared claims, and rule out all nodes for classes that need too much."""
-    if not quotas.limits:
+    if not quotas.keys:
         return problem
-    position = {key: number for number, key in enumerate(quotas.keys)}
-    node_index = problem.inventory.node_index
-    limits = []
-    for quota, resource, held in quotas.limits:
-        nodes = frozenset[int]()
-        if resource.shape == QuotaShape.WHOLE_NODES:
-            names = quotas.cache.holdings.used_nodes(quotas.cache.namespaces(quota), resource.key)
-            nodes = frozenset(node_index[name] for name in names if name in node_index)
-        name, key = quotas.tree.quotas[quota].name, resource.key
-        below = frozenset(quotas.cache.namespaces(quota))
-        limits.append(BoundResource(name, key, position[key], resource.limit or 0, held, nodes, below))
-    numbers: dict[int, list[int]] = {}
-    for number, (quota, *_) in enumerate(quotas.limits):
-        numbers.setdefault(quota, []).append(number)
-
-    def limits_of(namespace: str, most: tuple[int, ...]) -> tuple[int, ...]:
-        chain = quotas.tree.chain(namespace) if namespace in quotas.leaf_of else ()
-        found = (number for index in chain for number in numbers.get(index, ()))
-        return tuple(number for number in found if most[limits[number].position])
-
-    counts = _Counts(problem, len(quotas.keys))
+    limits = tuple(_bound(problem, quotas, each) for each in quotas.limits)
+    counts = QuotaCounts(problem, len(quotas.keys))
     most: dict[int, tuple[int, ...]] = {}
     of_class: dict[int, tuple[int, ...]] = {}
+    unrelated: dict[int, NodeVerdicts] = {}
     for each in problem.classes:
         namespace = problem.pod(each.members[0]).id.namespace if each.size else ""
-        if namespace in quotas.leaf_of:
-            most[each.index] = counts.most(each)
-            if found := limits_of(namespace, most[each.index]):
-                of_class[each.index] = found
+        if namespace not in quotas.leaf_of:
+            continue
+        most[each.index] = counts.most(each)
+        found = _limits_of(quotas, namespace, most[each.index], each.guarantee)
+        if found:
+            of_class[each.index] = found
+        if each.guarantee >= 0 and not any(quotas.limits[number].is_guarantee for number in found):
+            unrelated[each.index] = replace(each.verdicts, allowed=np.zeros(problem.node_count, dtype=np.bool_))
     of_shared = {
         shared.index: found
         for shared in problem.shared
-        if shared.claim.id.namespace in quotas.leaf_of
-        and (found := limits_of(shared.claim.id.namespace, counts.most_of(shared.parts)))
+        if (found := _limits_of(quotas, shared.claim.id.namespace, counts.most_of(shared.parts), -1))
     }
-    if not of_class and not of_shared:
-        return problem
     meter = quotas.cache.holdings.charge_of
-    rules = QuotaLimits(quotas.keys, tuple(limits), of_class, of_shared, most, meter=meter)
-    return blocking(replace(problem, rules=replace(problem.rules, quotas=rules)))
+    rules = QuotaLimits(quotas.keys, limits, of_class, of_shared, most, meter=meter)
+    ruled = replace(problem, rules=replace(problem.rules, quotas=rules)).with_verdicts(unrelated)
+    return blocking(quota_shares.with_shares(ruled, quotas.tree, quotas.wanted, quotas.cache, quotas.leaf_of))
+
+
+def _bound(problem: Problem, quotas: BatchQuotas, limit: _Limit) -> BoundResource:
+    key, cache = limit.resource.key, quotas.cache
+    node_index, nodes = problem.inventory.node_index, frozenset[int]()
+    if key.shape == QuotaShape.WHOLE_NODES:
+        names = cache.holdings.used_nodes(cache.namespaces(limit.quota), key)
+        nodes = frozenset(node_index[name] for name in names if name in node_index)
+    return BoundResource(
+        quota=quotas.tree.quotas[limit.quota].name,
+        key=key,
+        position=quotas.keys.index(key),
+        most=limit.most,
+        held=limit.held,
+        nodes=nodes,
+        namespaces=frozenset() if limit.is_guarantee else frozenset(cache.namespaces(limit.quota)),
+        is_guarantee=limit.is_guarantee,
+    )
+
+
+def _limits_of(quotas: BatchQuotas, namespace: str, most: tuple[int, ...], guarantee: int) -> tuple[int, ...]:
+    """
+    Return the limits that pods of a namespace count for, which count `most` at most, by position.
+
+    Pods within the guarantee of a quota count for it.
+    """
+    chain = quotas.tree.chain(namespace) if namespace in quotas.leaf_of else ()
+    return tuple(
+        number
+        for index in chain
+        for number, each in enumerate(quotas.limits)
+        if each.quota == index and (index == guarantee or not each.is_guarantee)
+        if most[quotas.keys.index(each.resource.key)]
+    )
 
 
 def blocking(problem: Problem) -> Problem:
     """Rule out all nodes for classes that need more than quotas leave, and for gangs whose minimum does."""
     rules = problem.rules.quotas
-    counts, blocked = _Counts(problem, len(rules.keys)), dict(rules.blocked)
+    counts, blocked = QuotaCounts(problem, len(rules.keys)), dict(rules.blocked)
     least = {index: counts.least(problem.classes[index]) for index in rules.of_class}
     for index, numbers in rules.of_class.items():
         needed = least[index]
@@ -234,70 +298,3 @@ def _blocked_gang(problem: Problem, gang: GangRule, least: Mapping[int, tuple[in
         if asked > limit.left:
             return dict.fromkeys(gang.classes, limit.reason(asked, gang=gang.gang.id.name))
     return {}
-
-
-@dataclass(slots=True, eq=False)
-class _Counts:
-    """What serving parts counts for each key: at least and at most, over all ways of all nodes of a class."""
-
-    problem: Problem
-    keys: int
-    _known: dict[tuple[int, int], tuple[tuple[int, ...], tuple[int, ...]] | None] = field(default_factory=dict)
-
-    def most(self, pod_class: PodClass) -> tuple[int, ...]:
-        """Return the most that one pod of a class counts, with the claims that it shares."""
-        return self.most_of(self.problem.parts_of(pod_class))
-
-    def most_of(self, parts: Iterable[Part]) -> tuple[int, ...]:
-        """Return the most that parts count, on any node."""
-        total = [0] * self.keys
-        for part in parts:
-            found = [each[1] for group in self.problem.layout.groups if (each := self._of(part, group)) is not None]
-            for position in range(self.keys):
-                total[position] += part.copies * max((each[position] for each in found), default=0)
-        return tuple(total)
-
-    def least(self, pod_class: PodClass) -> tuple[int, ...] | None:
-        """Return the least that the pod's own claims count on a node that it may use; None where none serves them."""
-        group_of = np.array(self.problem.layout.group_of, dtype=np.int64)
-        numbers = np.unique(group_of[pod_class.verdicts.allowed]).tolist()
-        best: list[int] | None = None
-        for group in (self.problem.layout.groups[number] for number in numbers):
-            found = [self._of(part, group) for part in pod_class.parts]
-            if any(each is None for each in found):
-                continue
-            sums = [
-                sum(part.copies * each[0][position] for part, each in zip(pod_class.parts, found, strict=True) if each)
-                for position in range(self.keys)
-            ]
-            best = sums if best is None else [min(pair) for pair in zip(best, sums, strict=True)]
-        return None if best is None else tuple(best)
-
-    def _of(self, part: Part, group: NodeGroup) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-        """Return the least and the most that one copy of a component counts on nodes of a group."""
-        key = (part.component, group.index)
-        if key not in self._known:
-            options = self.problem.options(part.component, group)
-            rows = [[self._line(line, group) for line in option.lines] for option in options]
-            self._known[key] = (
-                None
-                if not rows
-                else (
-                    tuple(min(sum(each[0][k] for each in row) for row in rows) for k in range(self.keys)),
-                    tuple(max(sum(each[1][k] for each in row) for row in rows) for k in range(self.keys)),
-                )
-            )
-        return self._known[key]
-
-    def _line(self, line: Line, group: NodeGroup) -> tuple[list[int], list[int]]:
-        types = [type_at(self.problem.layout, group, each) for each in line.types]
-        charges = [dict(each.charges.get(line.demand, ())) for each in types]
-        if line.takes_each:
-            totals = [
-                sum(each.get(k, 0) * kind.total for each, kind in zip(charges, types, strict=True))
-                for k in range(self.keys)
-            ]
-            return totals, totals
-        least = [line.needed * min((each.get(k, 0) for each in charges), default=0) for k in range(self.keys)]
-        most = [line.needed * max((each.get(k, 0) for each in charges), default=0) for k in range(self.keys)]
-        return least, most

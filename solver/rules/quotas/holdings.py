@@ -96,6 +96,10 @@ class Holdings:
             return len(self.used_nodes(namespaces, key))
         return sum(self.units[each][key] for each in namespaces if each in self.units)
 
+    def total(self, key: QuotaKey) -> int:
+        """Add up what all namespaces hold of a key."""
+        return sum(counts[key] for counts in self.units.values())
+
     def used_nodes(self, namespaces: Iterable[str], key: QuotaKey) -> frozenset[str]:
         """Return the nodes on which namespaces hold a device of a class."""
         return frozenset().union(*(self.nodes[each, key] for each in namespaces if (each, key) in self.nodes))

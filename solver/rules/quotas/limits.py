@@ -17,7 +17,7 @@ class BoundResource:
     A limit that may bind: of `most` units of a key the namespaces below a quota hold `held`.
 
     `position` is that of the key in `QuotaLimits.keys`. `nodes` are the indices of the nodes in use, where nodes count.
-    `namespaces` are those of the quota and of the quotas below it.
+    `namespaces` are those of the quota and of the quotas below it. A guarantee binds the classes that count within it.
     """
 
     quota: str
@@ -27,6 +27,7 @@ class BoundResource:
     held: int
     nodes: frozenset[int] = frozenset()
     namespaces: frozenset[str] = frozenset()
+    is_guarantee: bool = False
 
     @property
     def left(self) -> int:
@@ -46,6 +47,21 @@ class BoundResource:
         return Reason(code=ReasonCode.QUOTA_EXCEEDED, message=message)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class QuotaShare:
+    """
+    What a leaf may add before it holds more than its target (`targets`): `left` devices of a key.
+
+    `classes` and `shared` are the classes of pods and the shared claims of the leaf.
+    """
+
+    quota: str
+    position: int
+    left: int
+    classes: frozenset[int]
+    shared: frozenset[int] = frozenset()
+
+
 def _nothing(_: Claim) -> Charge:
     return ()
 
@@ -58,7 +74,7 @@ class QuotaLimits:
     `of_class` and `of_shared` name the limits that the pods of a class, or a shared claim, count for, by position in
     `limits`; those that can count nothing are in neither. `most` is what one pod of a class counts at most, by key.
     `blocked` are the reasons of the classes that need more than is left, whatever else is placed. `meter` gives what an
-    allocated claim counts.
+    allocated claim counts. `shares` are there where pods contend.
     """
 
     keys: tuple[QuotaKey, ...] = ()
@@ -68,6 +84,11 @@ class QuotaLimits:
     most: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     blocked: Mapping[int, Reason] = field(default_factory=dict)
     meter: Callable[[Claim], Charge] = _nothing
+    shares: tuple[QuotaShare, ...] = ()
+
+    def binds(self, index: int) -> bool:
+        """Whether the pods of a class depend on what others of a quota get."""
+        return index in self.of_class or any(index in each.classes for each in self.shares)
 
     def units_of(self, claim: Claim) -> tuple[tuple[int, int], ...]:
         """Return what an allocated claim counts for the limits on devices and capacities: limit and units."""

@@ -22,8 +22,8 @@ from solver.extract import Extracted
 from solver.greedy import placement_state
 from solver.preemption.what_if import snapshot_after
 from solver.problem import skipped_pods
-from solver.problem.prepare import prepare
 from solver.problem.placed_levels import PlacedLevel
+from solver.problem.prepare import prepare
 from solver.problem.problem import PodClass, Problem
 from solver.problem.solver_cache import SolverCache
 from solver.solution import Solution

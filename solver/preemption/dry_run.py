@@ -95,11 +95,16 @@ class VictimCandidates:
 
     @classmethod
     def of(
-        cls, context: PreemptionContext, cluster: ClusterState, priority: int, protection: Protection
+        cls,
+        context: PreemptionContext,
+        cluster: ClusterState,
+        priority: int,
+        protection: Protection,
+        borrowers: frozenset[PodId] = frozenset(),
     ) -> "VictimCandidates":
-        """Collect the units that `protection` does not protect from preemptors of a priority."""
+        """Collect the units that `protection` does not protect from preemptors of a priority, and `borrowers`."""
         rules = context.rules
-        units = victim_units(cluster.snapshot, priority, rules, context.pdbs, protection)
+        units = victim_units(cluster.snapshot, priority, rules, context.pdbs, protection, borrowers=borrowers)
         by_node: defaultdict[str, list[int]] = defaultdict(list)
         by_quorum: defaultdict[GangQuorum, list[int]] = defaultdict(list)
         for number, unit in enumerate(units):

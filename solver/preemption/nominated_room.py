@@ -112,7 +112,10 @@ def _placed(snapshot: Snapshot, pod: Pod, policy: Policy, cache: SolverCache) ->
     """Place a pod on its node as if all pods that leave were gone."""
     leaving = set(snapshot.leaving)
     gone = [
-        each.id for each in snapshot.pods if each.priority < pod.priority and (each.is_deleting or each.id in leaving)
+        each.id
+        for each in snapshot.pods
+        if each.priority < pod.priority + bool(snapshot.quotas)  # of the same priority where it was reclaimed
+        and (each.is_deleting or each.id in leaving)
     ]
     cleared = replace(without(snapshot, gone, frees_devices=True), nominated=())
     found = _placed_in(cleared, pod, policy, cache)

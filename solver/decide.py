@@ -50,13 +50,14 @@ from solver.model.objective import best_of, evaluate
 from solver.preemption import nominated_room, preempt
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
+from solver.problem.quotas import batch_quotas
 from solver.problem.requests import widened_requests
 from solver.problem.skipped_pods import NOT_REACHED
 from solver.problem.solver_cache import SolverCache
 from solver.search import bound, decompose, scoring
 from solver.search.bound import SearchError
 from solver.search.stages import SearchResult
-from solver.solution import Solution
+from solver.solution import Solution, quotas_beside
 from solver.volume_matching import CONTENDED, AssignedVolumes, assign_volumes
 
 _GIVES_WAY: Final = Reason(
@@ -138,8 +139,8 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
 
     tried = greedy.candidates(problem, budget.at_least(budget.params.greedy_wall_share).at("greedy").should_stop)
     start, not_tried = best_of(problem, tried), reduce(and_, (each.unreached for each in tried))
-    if snapshot.quotas and len(start.choices) < len(problem.batch.pods) and not not_tried:
-        # Not all pods fit: guarantees and shares of quotas say whose go first.
+    if snapshot.quotas and not not_tried and _is_contended(problem, start):
+        # Guarantees and shares of quotas say whose pods go first.
         problem = prepare(snapshot, batch, policy, cache, budget, contended=True)
         tried = greedy.candidates(problem, budget.at_least(budget.params.greedy_wall_share).at("greedy").should_stop)
         start, not_tried = best_of(problem, tried), reduce(and_, (each.unreached for each in tried))
@@ -163,6 +164,14 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
     if blocked is not None:
         return _important_first(decision, plan, problem.batch, blocked)
     return _without_overcharged(problem, plan) if budget.may_defer else plan
+
+
+def _is_contended(problem: Problem, start: Solution) -> bool:
+    """Whether not all pods fit, and one of another quota may have what a waiting pod needs."""
+    placed = Counter(problem.classes[choice.pod_class].family for choice in start.choices)
+    if placed.total() == len(problem.batch.pods):
+        return False
+    return batch_quotas.is_contended(problem, quotas_beside(problem, start), placed)
 
 
 def _searched(decision: _Decision, problem: Problem, start: Solution) -> SearchResult:

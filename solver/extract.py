@@ -35,7 +35,7 @@ from solver.problem.devices.layout import DeviceType, NodeGroup, type_at
 from solver.problem.devices.states import states_beside
 from solver.problem.node_arrays import PODS, Room
 from solver.problem.problem import Available, Part, Problem, Source
-from solver.problem.quotas import blocking
+from solver.problem.quotas.batch_quotas import blocking
 from solver.problem.requests.component import Option
 from solver.problem.requests.node_allocatable import status_of
 from solver.solution import Pick, Solution, quotas_beside

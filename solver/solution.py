@@ -13,7 +13,7 @@ from typing import NamedTuple
 from solver.problem.devices.layout import DeviceType, NodeGroup, type_at
 from solver.problem.problem import Part, Problem
 from solver.problem.requests.component import Line, Option
-from solver.rules.quotas.limits import QuotaLimits
+from solver.rules.quotas.bound_resources import QuotaLimits
 
 
 class Pick(NamedTuple):

@@ -133,7 +133,7 @@ from solver.domain.preemption import (
     Victim,
 )
 from solver.domain.quantity import Quantity, QuantityError
-from solver.domain.quota import (
+from solver.domain.quotas import (
     ClaimCharge,
     DeviceQuota,
     QuotaError,

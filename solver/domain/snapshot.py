@@ -13,7 +13,7 @@ from solver.domain.label_selectors import NodeSelectorTerm
 from solver.domain.node import Namespace, Node
 from solver.domain.pod import Pod
 from solver.domain.preemption import NodeReservation, NodeReservationLimits, PodDisruptionBudget, PreemptionRules
-from solver.domain.quota import DeviceQuota, WithdrawnDevice
+from solver.domain.quotas import DeviceQuota, WithdrawnDevice
 from solver.domain.volumes import (
     CSIDriver,
     CSINode,

@@ -9,7 +9,7 @@ from solver.greedy.device_fit import FitCache
 from solver.greedy.units import PlacementUnit
 from solver.problem.problem import PodClass, Problem
 from solver.rules.forms.gang_rules import GangRule
-from solver.rules.quotas.limits import NO_QUOTAS, BoundResource, QuotaLimits
+from solver.rules.quotas.bound_resources import NO_QUOTAS, BoundResource, QuotaLimits
 
 
 def kept_back(problem: Problem, family: Sequence[PodClass]) -> Reason | None:
@@ -23,7 +23,8 @@ def kept_back(problem: Problem, family: Sequence[PodClass]) -> Reason | None:
     if all(each is not None for each in blocked):
         return blocked[0]
     bound = [each for each in family if each.guarantee < 0 and each.index in quotas.of_class]
-    limit = next((found for each in bound if (found := _tightest(quotas, each)) is not None), None)
+    is_gang = _gang_of(problem, family[0]) is not None
+    limit = next((found for each in bound if (found := _tightest(quotas, each, is_gang=is_gang)) is not None), None)
     if limit is None or _fits(problem, family):
         return None
     free = replace(problem, rules=replace(problem.rules, quotas=NO_QUOTAS))
@@ -34,11 +35,12 @@ def kept_back(problem: Problem, family: Sequence[PodClass]) -> Reason | None:
     return limit.reason(1 if limit.counts_nodes else most, gang="" if rule is None else rule.gang.id.name)
 
 
-def _tightest(quotas: QuotaLimits, pod_class: PodClass) -> BoundResource | None:
+def _tightest(quotas: QuotaLimits, pod_class: PodClass, *, is_gang: bool) -> BoundResource | None:
     """Return the first limit that leaves less than a pod counts at most, or (of a gang) the least of all."""
     limits = [quotas.limits[number] for number in quotas.of_class[pod_class.index]]
     most = quotas.most[pod_class.index]
-    return next((each for each in limits if each.left < most[each.position]), limits[0])
+    short = (each for each in limits if each.left < most[each.position])
+    return next(short, min(limits, key=lambda each: each.left) if is_gang else None)
 
 
 def _gang_of(problem: Problem, pod_class: PodClass) -> GangRule | None:

@@ -9,7 +9,7 @@ import numpy as np
 from solver.arrays import Mask
 from solver.problem.devices.layout import State
 from solver.problem.problem import PodClass
-from solver.rules.quotas.limits import UNLIMITED, QuotaLimits
+from solver.rules.quotas.bound_resources import UNLIMITED, QuotaLimits
 
 
 @dataclass(slots=True, eq=False)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from solver.domain import EXPECTED_ROOM
-from solver.model import expected_room, fragmentation, quotas, soft_costs
+from solver.model import expected_room, fragmentation, quota_rows, soft_costs
 from solver.model.devices import taken
 from solver.model.form import Expression, LevelExpression
 from solver.model.fragmentation import Uses
@@ -221,7 +221,7 @@ _LEVELS: Final = {
         ObjectiveLevel(
             QUOTA_SHARES,
             lambda problem, counted: -beyond_shares(problem, counted.solution),
-            quotas.beyond_shares,
+            quota_rows.beyond_shares,
             decides_pods=True,
             is_separable=False,
         ),

@@ -39,7 +39,7 @@ from solver.problem.devices.inventory import Inventory
 from solver.problem.gang_domains import DomainSplits
 from solver.problem.inter_pod import InterPodRuleBuilder
 from solver.problem.problem import Part, PodClass, Problem, Source
-from solver.problem.quotas import NO_BATCH_QUOTAS, BatchQuotas
+from solver.problem.quotas.batch_quotas import NO_BATCH_QUOTAS, BatchQuotas
 from solver.problem.requests import component, demand, expected_kinds, node_allocatable
 from solver.problem.requests.component import ClaimComponent, Component
 from solver.problem.requests.demand import DemandKey

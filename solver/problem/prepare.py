@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from solver.domain import Batch, Budget, ClaimId, PodId, Policy, Reason, Snapshot
-from solver.problem import batch_selectors, charging, gangs, pod_classes, quotas, reservations, skipped_pods
+from solver.problem import batch_selectors, charging, gangs, pod_classes, reservations, skipped_pods
 from solver.problem.batch_requests import BatchRequests
 from solver.problem.batch_selectors import ClaimContext
 from solver.problem.costs import preferences
 from solver.problem.devices.inventory import Inventory
 from solver.problem.inter_pod import InterPodRuleBuilder
 from solver.problem.problem import Available, DeviceRequests, OptionCache, Problem, SharedClaim
+from solver.problem.quotas import batch_quotas
 from solver.problem.requests import enumeration, widened_requests
 from solver.problem.requests.extended_resources import ExtendedResourceModes
 from solver.problem.requests.spared_devices import SpareDevices
@@ -136,7 +137,7 @@ class _Preparation:
         problem = _with_inter_pod_rules(problem, requests.interpod)
         problem = _with_gang_rules(problem)
         problem = _with_shared_volumes(problem)
-        problem = reservations.apply(quotas.with_quotas(problem, requests.quotas))
+        problem = reservations.apply(batch_quotas.with_quotas(problem, requests.quotas))
         return preferences.with_costs(problem, self.cache)
 
     def _outline(self, batch: Batch, rejected: dict[int, tuple[Reason, ...]]) -> BatchRequests:
@@ -154,7 +155,7 @@ class _Preparation:
             rejected=rejected,
         )
         requests.index(self.snapshot, batch, self.cache, self.inventory)
-        requests.quotas = quotas.BatchQuotas.of(
+        requests.quotas = batch_quotas.BatchQuotas.of(
             self.snapshot,
             batch,
             requests.claims,

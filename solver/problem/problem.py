@@ -36,7 +36,7 @@ from solver.problem.requests.remaining_options import are_complete, remaining_op
 from solver.rules.forms.gang_rules import GangRule
 from solver.rules.forms.inter_pod import InterPodRules
 from solver.rules.forms.limits import Limit
-from solver.rules.quotas.limits import NO_QUOTAS, QuotaLimits
+from solver.rules.quotas.bound_resources import NO_QUOTAS, QuotaLimits
 from solver.rules.verdicts import NodeVerdicts
 from solver.rules.volumes.nodes import VolumeIndex
 from solver.rules.volumes.topology import VolumeKey

@@ -27,7 +27,7 @@ from solver.problem.expected_room import ExpectedRoom
 from solver.problem.problem import PodClass, Problem
 from solver.problem.requests.component import Component, Line, Option
 from solver.problem.requests.remaining_options import are_complete
-from solver.rules.quotas.limits import NO_QUOTAS
+from solver.rules.quotas.bound_resources import NO_QUOTAS
 from solver.search.bound import ContradictionError
 from solver.solution import Choice, Pick, Solution, keeps_quotas
 

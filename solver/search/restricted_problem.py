@@ -18,7 +18,7 @@ from solver.problem.devices.layout import type_at
 from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.problem import PodRules, Problem
 from solver.rules.forms.gang_rules import GangRule
-from solver.rules.quotas.limits import NO_QUOTAS
+from solver.rules.quotas.bound_resources import NO_QUOTAS
 from solver.search.bound import ContradictionError
 from solver.solution import Choice, Solution, quotas_beside, taken_devices
 

@@ -11,12 +11,12 @@ from solver.verify import (
     inter_pod,
     node_fit,
     preemption,
-    quotas,
     requests,
     usage,
     volumes,
 )
 from solver.verify.plan_context import PlanContext, new_allocations
+from solver.verify.quotas import quota_limits
 from solver.verify.snapshot_index import VerifierCache
 
 
@@ -59,5 +59,5 @@ def _violations(context: PlanContext, batch: Batch, plan: Plan) -> Iterator[Viol
         yield from requests.constraint_violations(new, context)
         yield from claims.derived_violations(new, context)
     yield from usage.violations(made, context)
-    yield from quotas.violations(made, context)
+    yield from quota_limits.violations(made, context)
     yield from gangs.violations(batch, plan, context)

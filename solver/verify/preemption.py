@@ -35,8 +35,8 @@ from solver.domain import (
     with_node_allocatable,
 )
 from solver.domain.gang import DISRUPT_ALL, DISRUPT_SINGLE
-from solver.verify import quotas
 from solver.verify.plan_context import PlanContext
+from solver.verify.quotas import reclaims
 from solver.verify.violations import Rule, broken
 
 Check = Callable[[Snapshot, Batch, Plan, Policy], tuple[Violation, ...]]
@@ -107,7 +107,7 @@ def _victims(
             yield broken(Rule.VICTIM_PRIORITY, pod.id, f"its priority {priority} is not below that of its preemptor")
         yield from _victim(left, pod, preemptors, policy, is_reclaimed=is_reclaimed)
     if reclaimed:
-        yield from quotas.reclaim_violations(left, preemption, preemptors, reclaimed)
+        yield from reclaims.violations(left, preemption, preemptors, reclaimed)
     binding = _binding(preemptors, policy)
     if binding.gangs:
         yield from _gangs(left, found)

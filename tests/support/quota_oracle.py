@@ -23,7 +23,7 @@ from solver.domain import (
 )
 from solver.domain.quantity import NANO
 from solver.verify.plan_context import PlanContext
-from solver.verify.quotas import QuotaMeter, QuotaTotal, quota_and_above, quotas_of_namespaces
+from solver.verify.quotas.quota_limits import QuotaMeter, QuotaTotal, quota_and_above, quotas_of_namespaces
 from tests.support.strategies import Situation
 
 Counts = tuple[tuple[int, frozenset[str]], ...]

@@ -1,8 +1,8 @@
 """
 Guarantees and shares by trying everything, on clusters of equal devices: small ones, made of a seed.
 
-Written from the definitions: pods within guarantees count first at each priority, then all pods, then the devices beyond
-shares. Targets are found by bisection of the water level, not by the solver's filling.
+Written from the definitions: pods within guarantees count first at each priority, then all pods, then the devices
+beyond shares. Targets are found by bisection of the water level, not by the solver's filling.
 """
 
 from collections import Counter, defaultdict
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from solver.domain import DeviceQuota, Plan, Pod, Snapshot
+from solver.domain import DeviceQuota, Plan, Pod
 from tests.support import builders as b
 from tests.support.quota_cases import TEAMS, devices, namespaces, quota
 from tests.support.strategies import Situation

@@ -14,6 +14,7 @@ import msgspec
 from scheduler.change import Change, Kind, Object
 from scheduler.kube.decode import storage
 from scheduler.kube.decode.claims import decode_claim
+from scheduler.kube.decode.device_quotas import decode_quota
 from scheduler.kube.decode.disruption import decode_budget
 from scheduler.kube.decode.gangs import decode_coscheduling_group, decode_pod_group
 from scheduler.kube.decode.json_parts import BrokenJsonError, JsonObject, Page, Raw
@@ -22,7 +23,6 @@ from scheduler.kube.decode.nodes import decode_namespace, decode_node
 from scheduler.kube.decode.partial_objects import substitute_in_pieces
 from scheduler.kube.decode.pieces import PIECE_BYTES, Pieces, at_once
 from scheduler.kube.decode.pods import decode_pod
-from scheduler.kube.decode.quotas import decode_quota
 from scheduler.kube.decode.shared_fields import Identified, MalformedError
 from scheduler.kube.decode.slices import decode_class, decode_slice, decode_taint_rule
 from scheduler.kube.decode.value_limits import refuse_too_many

@@ -8,32 +8,25 @@ and therefore one `GroupKey`. Values that cluster-wide devices have too stay as 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from solver.domain import AttributeKind, CounterId
 from solver.feasibility.device_attributes import Items
-from solver.problem.devices.device_types import LayoutInput, UntypedDevice, scale_of, sites, units
+from solver.problem.devices.device_types import LayoutInput, UntypedDevice, scale_of, sites
 from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.layout import (
     GLOBAL,
-    OPEN,
-    ChargedKey,
     DeviceLayout,
     DeviceType,
     Draws,
     GroupKey,
     NodeGroup,
-    Takes,
     TypeKey,
 )
+from solver.problem.devices.typed_devices import CounterBudget, device_type, new_budget
 from solver.problem.requests.demand import Verdict
 
-_Budgets = tuple[list[int], list[int]]
-"""Totals and scales of the budgets given so far."""
-_CounterBudget = Callable[[int], tuple[int, int]]
-"""Counter reference → its budget and scale."""
-_CountedType = tuple[TypeKey, int]
 _Lost = tuple[tuple[int, frozenset[int]], ...]
 """By demand, the nodes that have less than a device takes of them."""
 _Part = tuple[tuple[int, ...], frozenset[int] | None]
@@ -157,7 +150,7 @@ def _add_wide_counters(layout: DeviceLayout, inputs: LayoutInput) -> None:
                 drawn[counter].append(amount)
     for counter, amounts in drawn.items():
         total = inputs.inventory.budgets[counter]
-        budget = _new_budget(layout.wide_budgets, total, scale_of(amounts, total), GLOBAL)
+        budget = new_budget(layout.wide_budgets, total, scale_of(amounts, total), GLOBAL)
         layout.counter_place[counter] = (-1, budget)
 
 
@@ -182,7 +175,7 @@ def _add_wide_types(layout: DeviceLayout, inputs: LayoutInput) -> None:
         grouped.setdefault((key, parted[seen], ordinal), []).append(index)
     for (key, parts, _), records in grouped.items():
         counted = (key, len(records))
-        made = _device_type(counted, layout.wide_budgets, (layout, inputs.is_admin), _wide_counter(layout), GLOBAL)
+        made = device_type(counted, layout.wide_budgets, (layout, inputs.is_admin), _wide_counter(layout), GLOBAL)
         layout.place_of.update((record, (-1, len(layout.wide_types))) for record in records)
         for lost, nodes in parts:
             layout.wide_types.append(_without(made, lost))
@@ -213,7 +206,7 @@ def _without(kind: DeviceType, demands: tuple[int, ...]) -> DeviceType:
     return replace(kind, verdict=kind.verdict | dict.fromkeys(demands, Verdict.TOO_LARGE), takes=takes)
 
 
-def _wide_counter(layout: DeviceLayout) -> _CounterBudget:
+def _wide_counter(layout: DeviceLayout) -> CounterBudget:
     return lambda reference: (-reference, layout.wide_budgets[1][-reference - GLOBAL])
 
 
@@ -336,98 +329,7 @@ def _group(layout: DeviceLayout, key: GroupKey, is_admin: tuple[bool, ...]) -> N
     wide_counter = _wide_counter(layout)
     budgets = (list(counter_totals), scales)
     types = tuple(
-        _device_type(each, budgets, (layout, is_admin), lambda i: (i, scales[i]) if i >= 0 else wide_counter(i))
+        device_type(each, budgets, (layout, is_admin), lambda i: (i, scales[i]) if i >= 0 else wide_counter(i))
         for each in counted
     )
     return NodeGroup(len(layout.groups), types, tuple(budgets[0]), tuple(budgets[1]), wide, is_unsettled)
-
-
-def _device_type(
-    counted: _CountedType,
-    budgets: _Budgets,
-    asked: tuple[DeviceLayout, tuple[bool, ...]],
-    counter_budget: _CounterBudget,
-    base: int = 0,
-) -> DeviceType:
-    """
-    Make a type and append its budgets; `base` is where the numbering of those budgets starts.
-
-    `asked` are the layout, and which of its demands are for admin access.
-    """
-    key, total = counted
-    layout, is_admin = asked
-    drawn = tuple((counter_budget(each)[0], units(amount, counter_budget(each)[1])) for each, amount in key.counters)
-    gate = _new_budget(budgets, OPEN if key.sharing is not None else total, 1, base)
-    capacities, amounts = _capacity_budgets(key, budgets, base)
-    takes: dict[int, Takes] = {}
-    for demand, verdict in key.verdicts:
-        if verdict != Verdict.YES:
-            continue
-        if is_admin[demand]:
-            takes[demand] = ()
-        elif key.sharing is not None:
-            takes[demand] = ((gate, 1), *amounts[demand])
-        else:
-            takes[demand] = ((gate, 1), *drawn)
-    return DeviceType(
-        verdict={demand: Verdict(verdict) for demand, verdict in key.verdicts},
-        attributes=key.attributes,
-        takes=takes,
-        opens=drawn if key.sharing is not None else (),
-        gate=gate,
-        fresh=_new_budget(budgets, 1, 1, base) if key.sharing is not None else -1,
-        capacities=capacities,
-        total=total,
-        value=key.value,
-        is_shareable=key.sharing is not None,
-        is_suspect=key.is_suspect,
-        distance=2 * key.has_conditions + (base == GLOBAL),
-        charges=_charges(layout.charged, key, takes, is_wide=base == GLOBAL) if layout.charged else {},
-    )
-
-
-def _charges(
-    charged: tuple[ChargedKey, ...], key: TypeKey, takes: Mapping[int, Takes], *, is_wide: bool
-) -> dict[int, Takes]:
-    """Return what one device of a type counts for quotas, for each demand that takes it."""
-    met = {demand for demand, verdict in key.verdicts if verdict not in {Verdict.NO, Verdict.FAILED}}
-    found: dict[int, Takes] = {}
-    for demand in (demand for demand, taken in takes.items() if taken):
-        consumed = dict(dict(key.sharing.consumption).get(demand) or ()) if key.sharing is not None else {}
-        units = []
-        for position, each in enumerate(charged):
-            if each.demand not in met or (each.counts_nodes and is_wide):
-                continue
-            size = key.charged[position] if each.capacity else 1
-            amount = consumed.get(size, 0) if isinstance(size, str) else size
-            if amount:
-                units.append((position, amount))
-        if units:
-            found[demand] = tuple(units)
-    return found
-
-
-def _new_budget(budgets: _Budgets, total: int, scale: int, base: int) -> int:
-    totals, scales = budgets
-    totals.append(total)
-    scales.append(scale)
-    return base + len(totals) - 1
-
-
-def _capacity_budgets(key: TypeKey, budgets: _Budgets, base: int) -> tuple[dict[str, int], dict[int, Takes]]:
-    """One budget per capacity that some demand consumes, in units of the consumptions' greatest common divisor."""
-    if key.sharing is None:
-        return {}, {}
-    capacities, consumption = key.sharing
-    found: dict[str, int] = {}
-    amounts: dict[int, list[tuple[int, int]]] = {demand: [] for demand, _ in consumption}
-    for name, total in capacities:
-        per_demand = [(demand, dict(each or ()).get(name, 0)) for demand, each in consumption]
-        scale = scale_of([amount for _, amount in per_demand], total)
-        if not any(amount for _, amount in per_demand):
-            continue
-        found[name] = _new_budget(budgets, total, scale, base)
-        for demand, amount in per_demand:
-            if amount:
-                amounts[demand].append((found[name], units(amount, scale)))
-    return found, {demand: tuple(each) for demand, each in amounts.items()}

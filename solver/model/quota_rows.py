@@ -14,7 +14,7 @@ from solver.model.form import Expression
 from solver.model.variables import ChargedPool, Owner, PartAt, Variables
 from solver.problem.devices.layout import Takes, type_at
 from solver.problem.requests.component import Line
-from solver.rules.quotas.limits import BoundResource
+from solver.rules.quotas.bound_resources import BoundResource
 
 _MOST_BITS: Final = 50
 """Larger amounts are rounded up, so that solvers can add them."""

@@ -7,7 +7,7 @@ from math import floor
 
 from solver.domain import QuotaKey, QuotaShape, QuotaTree
 from solver.problem.problem import Problem
-from solver.rules.quotas.limits import QuotaShare
+from solver.rules.quotas.bound_resources import QuotaShare
 from solver.rules.quotas.quota_cache import QuotaCache
 from solver.rules.quotas.targets import targets
 

@@ -18,6 +18,7 @@ class BoundResource:
 
     `position` is that of the key in `QuotaLimits.keys`. `nodes` are the indices of the nodes in use, where nodes count.
     `namespaces` are those of the quota and of the quotas below it. A guarantee binds the classes that count within it.
+    `is_leaf` says that the quota has no others below it.
     """
 
     quota: str
@@ -28,6 +29,7 @@ class BoundResource:
     nodes: frozenset[int] = frozenset()
     namespaces: frozenset[str] = frozenset()
     is_guarantee: bool = False
+    is_leaf: bool = False
 
     @property
     def left(self) -> int:
@@ -83,6 +85,8 @@ class QuotaLimits:
     of_shared: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     most: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     blocked: Mapping[int, Reason] = field(default_factory=dict)
+    alone: frozenset[int] = frozenset()
+    """Blocked classes whose own quota has too little left, so that they contend with no other quota."""
     meter: Callable[[Claim], Charge] = _nothing
     shares: tuple[QuotaShare, ...] = ()
 
@@ -110,7 +114,7 @@ class QuotaLimits:
             replace(each, held=each.held + added.get(number, 0), nodes=nodes.get(number, each.nodes))
             for number, each in enumerate(self.limits)
         )
-        return replace(self, limits=limits, blocked={})
+        return replace(self, limits=limits, blocked={}, alone=frozenset())
 
     def classes_of(self, number: int) -> frozenset[int]:
         """Return the classes that count for a limit."""

@@ -27,13 +27,13 @@ from solver.domain import (
     Snapshot,
 )
 from solver.feasibility.claims import MAX_RESULTS
-from solver.problem import quota_shares
 from solver.problem.devices.layout import ChargedKey
 from solver.problem.problem import Problem
-from solver.problem.quota_counts import QuotaCounts
+from solver.problem.quotas import quota_shares
+from solver.problem.quotas.quota_counts import QuotaCounts
 from solver.problem.requests.demand import DemandKey
 from solver.rules.forms.gang_rules import GangRule
-from solver.rules.quotas.limits import UNLIMITED, BoundResource, QuotaLimits
+from solver.rules.quotas.bound_resources import UNLIMITED, BoundResource, QuotaLimits
 from solver.rules.quotas.quota_cache import QuotaCache
 from solver.rules.verdicts import ExcludedNodes, NodeVerdicts
 
@@ -235,6 +235,7 @@ def _bound(problem: Problem, quotas: BatchQuotas, limit: _Limit) -> BoundResourc
         nodes=nodes,
         namespaces=frozenset() if limit.is_guarantee else frozenset(cache.namespaces(limit.quota)),
         is_guarantee=limit.is_guarantee,
+        is_leaf=limit.quota not in quotas.tree.parents,
     )
 
 
@@ -257,16 +258,16 @@ def _limits_of(quotas: BatchQuotas, namespace: str, most: tuple[int, ...], guara
 def blocking(problem: Problem) -> Problem:
     """Rule out all nodes for classes that need more than quotas leave, and for gangs whose minimum does."""
     rules = problem.rules.quotas
-    counts, blocked = QuotaCounts(problem, len(rules.keys)), dict(rules.blocked)
+    counts, blocked = QuotaCounts(problem, len(rules.keys)), dict[int, Reason]()
     least = {index: counts.least(problem.classes[index]) for index in rules.of_class}
+    alone: set[int] = set()
     for index, numbers in rules.of_class.items():
-        needed = least[index]
-        short = (number for number in numbers if needed is not None and needed[rules.limits[number].position] > 0)
-        for number in short:
-            limit = rules.limits[number]
-            asked = needed[limit.position] if needed is not None else 0
-            if not limit.counts_nodes and asked > limit.left:
-                blocked.setdefault(index, limit.reason(asked))
+        needed = least[index] or ()
+        limits = [rules.limits[number] for number in numbers]
+        short = [each for each in limits if needed and not each.counts_nodes and needed[each.position] > each.left]
+        if short:
+            blocked[index] = short[0].reason(needed[short[0].position])
+            alone |= {index} if any(each.is_leaf and not each.is_guarantee for each in short) else set()
     for gang in problem.rules.gangs:
         blocked |= _blocked_gang(problem, gang, {index: least[index] for index in gang.classes if index in least})
     if not blocked:
@@ -276,8 +277,20 @@ def blocking(problem: Problem) -> Problem:
         index: problem.classes[index].verdicts.without((ExcludedNodes(every, reason),))
         for index, reason in blocked.items()
     }
-    ruled = replace(problem, rules=replace(problem.rules, quotas=replace(rules, blocked=blocked)))
-    return ruled.with_verdicts(verdicts)
+    quotas = replace(rules, blocked=blocked, alone=frozenset(alone))
+    return replace(problem, rules=replace(problem.rules, quotas=quotas)).with_verdicts(verdicts)
+
+
+def is_contended(problem: Problem, beside: QuotaLimits, placed: Mapping[int, int]) -> bool:
+    """
+    Whether a pod without a place may have lost it to a pod of another quota.
+
+    `beside` are the limits beside a solution that places so many pods of each family. Pods whose own quota has too
+    little left have lost to nobody else.
+    """
+    left = blocking(replace(problem, rules=replace(problem.rules, quotas=beside))).rules.quotas
+    waiting = (family for family in problem.families if placed.get(family[0].family, 0) < family[0].size)
+    return any(each.index not in left.alone for family in waiting for each in family if each.parts or each.shared)
 
 
 def _blocked_gang(problem: Problem, gang: GangRule, least: Mapping[int, tuple[int, ...] | None]) -> dict[int, Reason]:

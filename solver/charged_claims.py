@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from solver.domain import Claim, ClaimCharge, Plan, Snapshot
 from solver.problem.solver_cache import SolverCache
+from solver.rules.quotas.holdings import Charge
 
 
 def quota_charges(snapshot: Snapshot, plan: Plan | None, cache: SolverCache) -> tuple[ClaimCharge, ...]:
@@ -29,7 +30,7 @@ def quota_charges(snapshot: Snapshot, plan: Plan | None, cache: SolverCache) -> 
     return tuple(found)
 
 
-def charge_of(claim: Claim, counts: tuple) -> ClaimCharge:  # type: ignore[type-arg]
+def charge_of(claim: Claim, counts: Charge) -> ClaimCharge:
     """Describe what an allocated claim counts."""
     results = claim.allocation.results if claim.allocation is not None else ()
     return ClaimCharge(claim=claim.id, devices=tuple(each.device for each in results), counts=counts)

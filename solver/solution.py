@@ -224,12 +224,14 @@ def keeps_quotas(problem: Problem, choice: Choice) -> bool:
 def _counted(problem: Problem, served: ServedComponents) -> tuple[Counter[int], Counter[int]]:
     """Return what served components count for quotas by key, and what devices of the node itself count of it."""
     counted, local = Counter[int](), Counter[int]()
-    for part, copies in zip(served.parts, served.picks, strict=True):
-        options = problem.options(part.component, served.group)
-        for line, counts in _lines(options, copies):
-            for reference, amount in counts:
-                device = type_at(problem.layout, served.group, reference)
-                for position, units in device.charges.get(line.demand, ()):
-                    counted[position] += units * amount
-                    local[position] += units * amount * (reference >= 0)
+    taken = (
+        (line, reference, amount)
+        for part, copies in zip(served.parts, served.picks, strict=True)
+        for line, counts in _lines(problem.options(part.component, served.group), copies)
+        for reference, amount in counts
+    )
+    for line, reference, amount in taken:
+        for position, units in type_at(problem.layout, served.group, reference).charges.get(line.demand, ()):
+            counted[position] += units * amount
+            local[position] += units * amount * (reference >= 0)
     return counted, local

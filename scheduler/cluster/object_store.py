@@ -111,10 +111,12 @@ class ObjectStore:
             else:
                 is_first = kind is Kind.QUOTAS and not self.quotas
                 self._tables()[kind].replace(key, after)
-                if is_first:
-                    for claim in self.assumed_claims.values():
-                        self.quota_usage.replace(claim.id, claim)
+                self._count_quotas(self.assumed_claims.values() if is_first else ())
         return before
+
+    def _count_quotas(self, claims: Iterable[Claim]) -> None:
+        for claim in claims:
+            self.quota_usage.replace(claim.id, claim)
 
     def present_quota_usage(self) -> QuotaUsage:
         """Return what is held, with the tree of the present quotas."""

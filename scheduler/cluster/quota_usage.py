@@ -106,19 +106,18 @@ class QuotaUsage:
 
     def exceeded(self, claims: Iterable[ClaimId]) -> Iterator[str]:
         """Say which limits are exceeded that claims, which are counted already, count for."""
-        told = set()
-        for claim in claims:
-            keys = {key for key, _, _ in self.counts(claim)}
-            for index in self._tree.chain(claim.namespace):
-                quota = self._tree.quotas[index]
-                for resource in quota.resources:
-                    if resource.key not in keys or resource.limit is None or (index, resource.key) in told:
-                        continue
-                    held, key = self.held(index, resource.key), resource.key
-                    if held > resource.limit:
-                        told.add((index, key))
-                        amounts = f"{key.amount(held)} {key} would be held, its limit is"
-                        yield f"DeviceQuota {quota.name}: {amounts} {key.amount(resource.limit)}"
+        counted = {
+            (index, key): None
+            for claim in claims
+            for index in self._tree.chain(claim.namespace)
+            for key, _, _ in self.counts(claim)
+        }
+        for index, key in counted:
+            quota = self._tree.quotas[index]
+            limit = next((each.limit for each in quota.resources if each.key == key), None)
+            if limit is not None and (held := self.held(index, key)) > limit:
+                amounts = f"{key.amount(held)} {key} would be held, its limit is {key.amount(limit)}"
+                yield f"DeviceQuota {quota.name}: {amounts}"
 
     def sharing(self, namespace: str) -> tuple[str, ...]:
         """Return the namespaces that share a quota with one, itself included; none where it has no quota."""

@@ -103,6 +103,21 @@ class PodProtection(Section, frozen=True):
         return Protection(annotation=self.annotation, budgets=self.budgets, gangs=self.gangs)
 
 
+class ReclaimSettings(Section, frozen=True):
+    """
+    Whether pods that borrow are evicted for pods of the same priority within the guarantee of their DeviceQuota.
+
+    Pods of a lower priority go before them, pods of a higher one never. No quota is brought below its own guarantee.
+    Needs `devices`.
+    """
+
+    enabled: bool = False
+    """Whether devices that are lent are taken back by eviction. Without it a guarantee waits until pods end."""
+
+    minimum_run_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] = 600
+    """Seconds that a pod which borrows must have run before it may be evicted for that."""
+
+
 class PreemptionSettings(Section, frozen=True):
     """
     Whether pods of lower priority are evicted for pods of this profile that fit nowhere.
@@ -125,6 +140,9 @@ class PreemptionSettings(Section, frozen=True):
 
     protection: PodProtection = PodProtection()
     """What protects pods from eviction, and from which preemptors."""
+
+    reclaim: ReclaimSettings = ReclaimSettings()
+    """Whether devices that DeviceQuotas lend are taken back."""
 
     max_evictions_per_minute: Annotated[int, Meta(ge=1, le=100_000)] = 60
     """

@@ -378,6 +378,8 @@ class Settings(Section, frozen=True):
             ceiling=section.max_evictions_per_minute,
             protection=section.protection.rules(),
             binds_below=section.protection.below_priority,
+            reclaims=section.reclaim.enabled and section.devices,
+            reclaim_minimum_run_seconds=section.reclaim.minimum_run_seconds,
         )
 
     def owned_devices(self) -> OwnedDevices:

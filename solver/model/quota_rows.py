@@ -120,12 +120,11 @@ def _counted(variables: Variables) -> Iterator[_Counted]:
             for kind, charges in zip(pool.types, pool.quota.charges, strict=True):
                 yield _Counted(pool.quota.limits, pool.quota.share, pool.cell, kind, charges, devices[kind])
     for at, options in variables.options.items():
-        if not limits_of(variables, at.owner) and share_of(variables, at.owner) < 0:
-            continue
-        for index, option in options:
-            for line in option.lines:
-                if line.takes_each or charging(variables, at, line) is None:
-                    yield from _of_line(variables, at, variables.copies[at][index], line)
+        if limits_of(variables, at.owner) or share_of(variables, at.owner) >= 0:
+            lines = ((index, line) for index, option in options for line in option.lines)
+            apart = ((index, line) for index, line in lines if line.takes_each or not charging(variables, at, line))
+            for index, line in apart:
+                yield from _of_line(variables, at, variables.copies[at][index], line)
 
 
 def _of_line(variables: Variables, at: PartAt, copies: Expression, line: Line) -> Iterator[_Counted]:

@@ -156,7 +156,7 @@ def test_a_gang_that_needs_more_than_is_left_waits_whole() -> None:
     members = [asking(f"m{index}") for index in range(3)]
     pods = tuple(replace(pod, gang=gang.id) for _, pod in members)  # type: ignore[type-var]
     snapshot = cluster(*(claim for claim, _ in members), quotas=(quota("red", devices(2), team="red"),))
-    batch = Batch(pods=pods, gangs=(gang,))
+    batch = Batch(pods=pods, gangs=(gang,))  # type: ignore[arg-type]
 
     plan = solve(snapshot, batch, Policy(), Budget(seconds=60.0, deterministic_seconds=10.0))
 
@@ -223,7 +223,7 @@ def test_a_device_whose_slice_is_gone_counts_as_it_was_published() -> None:
     snapshot = cluster(holding("h", "gpu-0"))
     device = snapshot.slices[0].devices[0]
     gone = replace(snapshot, slices=snapshot.slices[1:])
-    key, unknown = snapshot.claims[0].allocation, Holdings()  # type: ignore[union-attr]
+    key, unknown = snapshot.claims[0].allocation, Holdings()
     assert key is not None
     withdrawn = replace(gone, withdrawn=(WithdrawnDevice(id=key.results[0].device, device=device, node="n0"),))
 

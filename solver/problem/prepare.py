@@ -154,6 +154,7 @@ class _Preparation:
             budget=self.budget.until(_WALL_SHARE).at("preparation"),
             rejected=rejected,
         )
+        requests.expect(self.cache.expected.of(self.policy, self.snapshot.classes))
         requests.index(self.snapshot, batch, self.cache, self.inventory)
         requests.quotas = batch_quotas.BatchQuotas.of(
             self.snapshot,
@@ -163,7 +164,6 @@ class _Preparation:
             every_limit=self.every_limit,
             contended=self.contended,
         )
-        requests.expect()
         requests.find_shared(batch)
         for claim_id in requests.shared_ids:
             requests.components_of(claim_id)

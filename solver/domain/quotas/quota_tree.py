@@ -25,8 +25,6 @@ INNER_SELECTOR: Final = "ParentSelectsNamespaces"
 SEVERAL_QUOTAS: Final = "SeveralQuotas"
 UNREADABLE_RESOURCES: Final = "UnknownResources"
 GUARANTEES_ABOVE_PARENT: Final = "GuaranteesAboveParent"
-GUARANTEES_ABOVE_FLEET: Final = "GuaranteesAboveFleet"
-CLASS_UNKNOWN: Final = "DeviceClassUnknown"
 """The reasons of findings."""
 
 

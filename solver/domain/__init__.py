@@ -73,6 +73,7 @@ from solver.domain.gang import (
 from solver.domain.ids import ClaimId, CounterId, DeviceId, GangId, PodId, PoolId, RequestName, VolumeClaimId
 from solver.domain.label_selectors import (
     BINDING_FAILED_TAINT,
+    GOING_TAINTS,
     SUSPECT_TAINT,
     UNREADABLE_TAINT,
     LabelRequirement,
@@ -86,6 +87,7 @@ from solver.domain.label_selectors import (
     TaintEffect,
     Toleration,
     is_met,
+    is_passing,
 )
 from solver.domain.node import HOSTNAME, Namespace, Node
 from solver.domain.plan import (
@@ -160,6 +162,7 @@ from solver.domain.quotas import (
 from solver.domain.reasons import (
     ALLOCATED_ELSEWHERE,
     FITS_ALONE,
+    INCURABLE,
     CopyCount,
     NearestChange,
     NodeDiagnosis,

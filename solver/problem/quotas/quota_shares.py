@@ -8,8 +8,8 @@ from math import floor
 from solver.domain import QuotaKey, QuotaShape, QuotaTree
 from solver.problem.problem import Problem
 from solver.rules.quotas.bound_resources import QuotaShare
-from solver.rules.quotas.quota_cache import QuotaCache
 from solver.rules.quotas.fair_shares import targets
+from solver.rules.quotas.quota_cache import QuotaCache
 
 
 def with_shares(

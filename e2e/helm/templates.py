@@ -28,6 +28,7 @@ PARTS: Final = {
     "extended-resources": ("components/extended-resources", "features.extendedResources"),
     "volumes": ("components/volumes", "features.volumes"),
     "pod-groups": ("components/pod-groups", "features.podGroups"),
+    "device-quotas": ("components/device-quotas", "features.deviceQuotas"),
     "secure-metrics": ("components/secure-metrics", "secureMetrics.enabled"),
     "api": ("api", "api.enabled"),
     "page": ("page", "page.enabled"),

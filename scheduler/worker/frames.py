@@ -20,10 +20,12 @@ from scheduler.worker.fleet_questions import FleetQuestion
 from solver.domain import (
     Batch,
     Claim,
+    ClaimCharge,
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
     DeviceClass,
+    DeviceQuota,
     DeviceTaintRule,
     Namespace,
     Node,
@@ -116,6 +118,8 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     plan: Plan | None
     violations: tuple[Violation, ...] = ()
     seconds: float = 0.0
+    charges: tuple[ClaimCharge, ...] = ()
+    """What claims count for quotas, of the plan and of others that changed."""
 
 
 class SolveFailed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -213,6 +217,7 @@ _VALUES: Final[dict[Kind, msgspec.json.Decoder[Object | None]]] = {
     Kind.BUDGETS: msgspec.json.Decoder(PodDisruptionBudget | None),
     Kind.POD_GROUPS: msgspec.json.Decoder(PodGroup | None),
     Kind.COSCHEDULING_GROUPS: msgspec.json.Decoder(PodGroup | None),
+    Kind.QUOTAS: msgspec.json.Decoder(DeviceQuota | None),
 }
 _encoder: Final = msgspec.json.Encoder()
 _changes: Final = msgspec.json.Decoder(_WireChange)

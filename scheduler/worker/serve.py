@@ -29,7 +29,7 @@ from scheduler.worker.change_log import with_known_pods
 from scheduler.worker.checked_plan import Solve, decide
 from scheduler.worker.child import Child, limit_memory
 from scheduler.worker.fleet_documents import fleet_document
-from solver import SelectorResults, SolverCache, fleet_of, solve, solve_greedily, totals_of, verify
+from solver import SelectorResults, SolverCache, fleet_of, quota_charges, solve, solve_greedily, totals_of, verify
 from solver.domain import (
     Budget,
     ResourceSlice,
@@ -247,7 +247,8 @@ class _Service:
             later = tuple(Undecided(pod, UndecidedCause.LATER) for pod in missing)
             plan = msgspec.structs.replace(plan, undecided=(*plan.undecided, *later))
         seconds = time.monotonic() - budget.started
-        return frames.Decided(id=order.id, plan=plan, violations=violations, seconds=seconds)
+        charges = quota_charges(snapshot, plan, self._cache)
+        return frames.Decided(id=order.id, plan=plan, violations=violations, seconds=seconds, charges=charges)
 
 
 def _apply(intake: Intake, replica: Cluster, interner: DeviceInterner, raw: msgspec.Raw) -> None:

@@ -14,7 +14,13 @@ import yaml
 from e2e.controlplane import versions
 from scheduler.observe import logs, metrics
 from scheduler.settings import Settings
-from scheduler.settings.policies import NodeReservations, PodProtection, PreemptionSettings, WeightSettings
+from scheduler.settings.policies import (
+    NodeReservations,
+    PodProtection,
+    PreemptionSettings,
+    ReclaimSettings,
+    WeightSettings,
+)
 from tests.support import house
 
 
@@ -52,7 +58,11 @@ def test_every_setting_is_read() -> None:
     read_by_the_schema = {"policy", "drivers", "match_labels", "scheduler_name", "allocate_on_device_plugin_nodes"}
     read_by_the_schema |= {"group_labels", "group_attributes", "weights"} | _fields(WeightSettings)
     read_by_the_schema |= (
-        {"preemption"} | _fields(PreemptionSettings) | _fields(PodProtection) | _fields(NodeReservations)
+        {"preemption"}
+        | _fields(PreemptionSettings)
+        | _fields(PodProtection)
+        | _fields(ReclaimSettings)
+        | _fields(NodeReservations)
     )
     unread = (
         _fields(Settings) - said_by_the_file_alone - read_by_the_schema - _attributes_outside("scheduler/settings/")

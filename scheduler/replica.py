@@ -229,7 +229,7 @@ class Replica:
         """Make what repairs the fleet, where the settings say so."""
         parts = self._parts
         access = AdvisorParts(self._context.client, parts.writer, parts.cluster, parts.queue, parts.worker)
-        return Repairer(access, self._context.settings, self._context.metrics)
+        return Repairer(access, None, (parts.status, self._context.metrics), self._context.settings)
 
     def _make_readmission(self, budget: MemoryBudget, see: Callable[[Sequence[Change]], None]) -> Readmission:
         worker = self._parts.worker

@@ -29,6 +29,7 @@ PARTS: Final = {
     "volumes": ("components/volumes", "features.volumes"),
     "pod-groups": ("components/pod-groups", "features.podGroups"),
     "secure-metrics": ("components/secure-metrics", "secureMetrics.enabled"),
+    "repair": ("components/repair", "repair.enabled"),
     "api": ("api", "api.enabled"),
     "page": ("page", "page.enabled"),
     "observe": ("observe", "observe.enabled"),

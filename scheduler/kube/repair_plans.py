@@ -27,7 +27,7 @@ COLLECTION: Final = "/apis/dovetail.dev/v1alpha1/repairplans"
 _NAME_DIGITS: Final = 10
 
 
-class Decision(StrEnum):
+class PlanDecision(StrEnum):
     """What is decided about a plan; `OPEN` where nobody has."""
 
     OPEN = ""
@@ -113,7 +113,7 @@ class PlanSpec(_Struct, frozen=True, kw_only=True):
     least: int = 0
     proven: bool = False
     lost_seconds: int = 0
-    decision: Decision = Decision.OPEN
+    decision: PlanDecision = PlanDecision.OPEN
     decided_by: str = ""
     plan: str = ""
 
@@ -127,7 +127,9 @@ class PlanStatus(_Struct, frozen=True, kw_only=True):
     moves: tuple[MoveProgress, ...] = ()
 
 
-class _Metadata(_Struct, frozen=True, kw_only=True):
+class PlanMetadata(_Struct, frozen=True, kw_only=True):
+    """What is read of the metadata."""
+
     name: str
     uid: str = ""
     resource_version: str = ""
@@ -137,7 +139,7 @@ class _Metadata(_Struct, frozen=True, kw_only=True):
 class RepairPlan(_Struct, frozen=True, kw_only=True):
     """A RepairPlan."""
 
-    metadata: _Metadata
+    metadata: PlanMetadata
     spec: PlanSpec
     status: PlanStatus = PlanStatus()
 
@@ -282,7 +284,7 @@ async def write_status(
 
 
 async def decide(
-    client: Client, name: str, decision: Decision, by: str, *, timeout_seconds: float = WRITE_SECONDS
+    client: Client, name: str, decision: PlanDecision, by: str, *, timeout_seconds: float = WRITE_SECONDS
 ) -> RepairPlan:
     """Write what is decided about a plan, and who did."""
     body = msgspec.json.encode({"spec": {"decision": decision, "decidedBy": by}})

@@ -339,6 +339,11 @@ class Metrics:
         self.repair_moves_in_flight = self._gauge(
             "dovetail_repair_moves_in_flight", "Pods that a repair has evicted and whose successors are not bound yet."
         )
+        self.repair_moves = self._counter(
+            "dovetail_repair_moves_total",
+            "Moves of repairs by goal and result: evicted, then moved (the successor is bound) or failed.",
+            ("goal", "result"),
+        )
         self.repair_goals_unreachable = self._gauge(
             "dovetail_repair_goals_unreachable", "Goals of repairs that no moves reach, as tried in the last minutes."
         )

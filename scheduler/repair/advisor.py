@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from scheduler.cluster import Cluster
 from scheduler.kube import repair_plans
 from scheduler.kube.client import Client
-from scheduler.kube.repair_plans import Decision, PlanState, PlanStatus, RepairPlan
+from scheduler.kube.repair_plans import PlanDecision, PlanState, PlanStatus, RepairPlan
 from scheduler.kube.writer import Writer
 from scheduler.observe import logs
 from scheduler.queue import SchedulingQueue
@@ -78,10 +78,10 @@ class Advisor:
     async def _review(self, plan: RepairPlan, record: PlanRecord) -> None:
         """Remove a plan that nobody has decided about, or that the cluster has overtaken."""
         is_old = record.now - plan.created > self._settings.repair.approval_seconds
-        if plan.spec.decision is Decision.CANCELLED:
+        if plan.spec.decision is PlanDecision.CANCELLED:
             state = PlanStatus(state=PlanState.CANCELLED, message="cancelled", since=repair_plans.now_text(record.now))
             await self._parts.writer.write(partial(repair_plans.write_status, self._parts.client, plan, state))
-        elif (is_old and plan.spec.decision is Decision.OPEN) or await self.still_possible(plan, record):
+        elif (is_old and plan.spec.decision is PlanDecision.OPEN) or await self.still_possible(plan, record):
             await self._delete(plan)
 
     async def _propose(self, record: PlanRecord) -> None:

@@ -13,15 +13,17 @@ from tests.integration.test_repair_by_hand import node_of, replica_set
 from tests.support.controlplane import wait_until
 from tests.support.shell_world import World
 
-COMPONENT = DEPLOY.parents[1] / "components" / "repair"
+COMPONENTS = DEPLOY.parents[1] / "components"
 PLANS = "/apis/dovetail.dev/v1alpha1/repairplans"
 
 
 def install_component(plane: ControlPlane) -> None:
     """Apply the manifests of `deploy/components/repair`."""
-    for name in ("crd.yaml", "clusterrole.yaml"):
-        plane.kubectl("apply", "--server-side", "-f", str(COMPONENT / name))
-    plane.kubectl("wait", "--for=condition=Established", "crd/repairplans.dovetail.dev")
+    for folder in ("repair",):
+        for name in ("crd.yaml", "clusterrole.yaml"):
+            plane.kubectl("apply", "--server-side", "-f", str(COMPONENTS / folder / name))
+    for name in ("repairplans",):
+        plane.kubectl("wait", "--for=condition=Established", f"crd/{name}.dovetail.dev")
 
 
 def configured(world: World, folder: Path, mode: str, **repair: Any) -> str:

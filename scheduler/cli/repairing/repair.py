@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from scheduler.cli.arguments import cluster_access, refuse, say
 from scheduler.cli.exit_status import ExitStatus
-from scheduler.cli.repairing import plan
+from scheduler.cli.repairing import moves_planning
 
 _DECISIONS: Final = {"approve": "Approved", "pause": "Paused", "cancel": "Cancelled"}
 _ACTIONS: Final = ("plan", "list", "show", *_DECISIONS)
@@ -21,7 +21,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "of one, `approve` it (also one that is paused), `pause` it after the moves under way, or `cancel` it",
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="the RepairPlan to show or to decide about")
-    plan.add(parser, is_optional=True)
+    moves_planning.add(parser, is_optional=True)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -32,7 +32,7 @@ def execute(options: argparse.Namespace) -> int:
         if not options.wanted:
             kinds = "pod NAMESPACE/NAME, gang NAMESPACE/NAME, node NAME, domain LABEL=VALUE"
             return refuse(f"repair: plan needs --for: {kinds}")
-        return plan.execute(options)
+        return moves_planning.execute(options)
     if options.wanted or options.filename or options.apply:
         return refuse(f"repair: {options.action} is about RepairPlans of a cluster: --for, -f and --apply go with plan")
     if options.action == "list":

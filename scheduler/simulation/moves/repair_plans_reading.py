@@ -6,7 +6,7 @@ from scheduler.kube import repair_plans
 from scheduler.kube.access import ClusterAccess
 from scheduler.kube.client import Client
 from scheduler.kube.errors import KubeError, NotFound
-from scheduler.kube.repair_plans import Decision, RepairPlan
+from scheduler.kube.repair_plans import PlanDecision, RepairPlan
 
 _REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
@@ -41,7 +41,7 @@ async def one(access: ClusterAccess, name: str) -> RepairPlan:
 async def decided(access: ClusterAccess, name: str, decision: str) -> RepairPlan:
     """Write the caller's decision about a plan. Raise `KubeError`."""
     async with access.connect() as client:
-        return await repair_plans.decide(client, name, Decision(decision), await _own_name(client))
+        return await repair_plans.decide(client, name, PlanDecision(decision), await _own_name(client))
 
 
 async def _own_name(client: Client) -> str:

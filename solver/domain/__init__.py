@@ -89,11 +89,16 @@ from solver.domain.label_selectors import (
 )
 from solver.domain.node import HOSTNAME, Namespace, Node
 from solver.domain.plan import (
+    ADDED_NODES,
+    NODE_PRICES,
+    AddedNode,
+    AddedNodes,
     ClaimAllocation,
     GoalKind,
     Harm,
     LevelReport,
     Move,
+    NodeShape,
     Placement,
     Plan,
     Preemption,

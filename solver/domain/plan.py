@@ -3,21 +3,24 @@ What the solver decides: a `Plan` with its placements, allocations, preemptions 
 
 A plan is total: every pod of the batch is in it once, placed or unplaced with reasons. `Violation` is what
 `solver.verify` reports about a plan. `RepairGoal` and `RepairRules` are what a repair is asked for, `Relocation` its
-answer.
+answer, `AddedNodes` that of `--add-nodes`.
 """
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
 from solver.domain.budget import LeftOutPod, QuarantinedObject, StageStop
 from solver.domain.claim import Allocation, Claim, ExtendedResourceClaim
+from solver.domain.device import ResourceSlice
 from solver.domain.ids import ClaimId, DeviceId, PodId
+from solver.domain.node import Node
 from solver.domain.pod import NodeAllocatableClaimStatus
 from solver.domain.preemption import NodeReservation, Victim
 from solver.domain.reasons import Reason
 from solver.domain.snapshot import Batch
-from solver.domain.volumes import VolumeBinding
+from solver.domain.volumes import CSINode, VolumeBinding
 
 
 class ClaimAllocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -299,3 +302,56 @@ class Relocation(msgspec.Struct, frozen=True, kw_only=True):
     is_stepwise: bool = True
     reason: str = ""
     staying: tuple[Staying, ...] = ()
+
+
+NODE_PRICES: Final = "node-prices"
+"""The level of what the added nodes cost together; less is better."""
+ADDED_NODES: Final = "added-nodes"
+"""The level of how many nodes are added; fewer are better."""
+
+
+class NodeShape(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    A kind of node that can be added, as often as `most` says (None: as often as it takes).
+
+    `node`, `slices` and `storage` (its CSINode) are those of one such node, all its devices free. A new node has the
+    same ones under a name of its own: as name, as the label kubernetes.io/hostname, and in the names of its pools.
+    `price` is in any unit that all shapes share.
+    """
+
+    name: str
+    node: Node
+    slices: tuple[ResourceSlice, ...] = ()
+    storage: CSINode | None = None
+    price: int = 1
+    most: int | None = None
+
+
+class AddedNode(msgspec.Struct, frozen=True, kw_only=True):
+    """One added node: its name in the answer, and its shape."""
+
+    name: str
+    shape: str
+
+
+class AddedNodes(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    The cheapest nodes with which as many pods start as nodes can help, strictly by priority.
+
+    `placements` and `allocations` are those of the pods that start, some of them on nodes that are there. `waiting` are
+    the others; the reasons of those that `helpless` names count shapes (`Reason.node_count`) and not nodes. `price` is
+    the price of all added nodes, `least_price` a proven lower bound of it, and `least_count` one of their number at
+    this price. `is_proven` says that price and number are the least there are, and `is_complete` that no nodes let more
+    pods start.
+    """
+
+    nodes: tuple[AddedNode, ...] = ()
+    placements: tuple[Placement, ...] = ()
+    allocations: tuple[ClaimAllocation, ...] = ()
+    waiting: tuple[Unplaced, ...] = ()
+    helpless: frozenset[PodId] = frozenset()
+    price: int = 0
+    least_price: int = 0
+    least_count: int = 0
+    is_proven: bool = True
+    is_complete: bool = True

@@ -38,6 +38,7 @@ from solver.problem.requests import demand, evaluation
 from solver.problem.requests.component import Ways
 from solver.problem.requests.demand import Answers, DemandKey
 from solver.problem.requests.evaluation import Requester, Unfinished
+from solver.problem.requests.expected_kinds import ExpectedKindsCache
 from solver.problem.requests.spared_devices import SpareDevices
 from solver.rules.inter_pod.inter_pod_context import InterPodCache, Topologies
 from solver.rules.inter_pod.running_pods import RunningPods
@@ -102,6 +103,7 @@ class SolverCache:
     _ways: BoundedCache[Hashable, Ways] = field(default_factory=partial(BoundedCache, _WAYS_BYTES, patient=True))
     costs: BoundedCache[Hashable, int] = field(default_factory=partial(BoundedCache, _COSTS_BYTES))
     """Cost units that were not enough, by claim spec; valid while the devices are the same."""
+    expected: ExpectedKindsCache = field(default_factory=ExpectedKindsCache)
     paid_units: int = 0
     """Cost units of all decisions so far (`Budget.cost_units`)."""
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from scheduler.cli.arguments import UsageError, namespace_of
+from scheduler.cli.sources.object_names import complete_objects
 
 if TYPE_CHECKING:
     from scheduler.kube.access import ClusterAccess
@@ -59,12 +60,19 @@ class Target(NamedTuple):
 def add_target(parser: argparse.ArgumentParser, kinds: Sequence[TargetKind], *, is_optional: bool = False) -> None:
     """Add the object as one or two words; the first of `kinds` is meant where none is written."""
     written = " or ".join(f"{kind}/NAME" for kind in kinds)
-    parser.add_argument(
+    action = parser.add_argument(
         "target",
         nargs="*" if is_optional else "+",
         metavar="OBJECT",
         help=f"{written}; NAME and NAMESPACE/NAME mean a {kinds[0]}",
     )
+    complete_objects(action, [each.value for each in kinds])
+
+
+def kind_of(word: str) -> str:
+    """Return the kind that a word such as `po` or `gang` names, "" where it names none."""
+    found = _KINDS.get(word.lower())
+    return found.value if found is not None else ""
 
 
 def target_of(

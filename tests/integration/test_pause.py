@@ -1,7 +1,7 @@
 """
-Dovetail is removed while 300 pods are being placed, with `dovetail drain` and without it: nothing is stuck.
+Dovetail is removed while 300 pods are being placed, after `dovetail pause` and without it: nothing is stuck.
 
-Pods that run keep their devices, pods that wait hold nothing after a drain, and everything can be deleted.
+Pods that run keep their devices, pods that wait hold nothing after a pause, and everything can be deleted.
 """
 
 import os
@@ -45,9 +45,9 @@ class Stage:
         wait_until(lambda: len(self.world.bound()) == BOUND, seconds=90)
         return started
 
-    def drain(self, *arguments: str) -> int:
-        """Drain with an administrator's rights; give the exit status."""
-        return m.run("drain", "--kubeconfig", self.world.plane.kubeconfig, "--config", self._config, *arguments)
+    def run(self, command: str, *arguments: str) -> int:
+        """Pause or resume with an administrator's rights; give the exit status."""
+        return m.run(command, "--kubeconfig", self.world.plane.kubeconfig, "--config", self._config, *arguments)
 
 
 @pytest.fixture
@@ -105,15 +105,15 @@ def delete_all(world: World) -> None:
     wait_until(lambda: not world.pods() and not world.claims(), seconds=60)
 
 
-def test_drained_amid_300_pods_by_two_replicas_that_go_on_afterwards(stage: Stage, dam: Dam, capsys: Capture) -> None:
+def test_paused_amid_300_pods_by_two_replicas_that_go_on_afterwards(stage: Stage, dam: Dam, capsys: Capture) -> None:
     world = stage.world
     leader, standby = stage.schedule(replicas=2)
 
     with ThreadPoolExecutor(1) as thread:
-        draining = thread.submit(stage.drain)
+        pausing = thread.submit(stage.run, "pause")
         wait_until(lambda: '"stopping"' in leader.log.read_text())
         dam.open()
-        status, said = draining.result(), capsys.readouterr().err
+        status, said = pausing.result(), capsys.readouterr().err
 
     bound = world.bound()
     assert status == 0, said
@@ -124,12 +124,12 @@ def test_drained_amid_300_pods_by_two_replicas_that_go_on_afterwards(stage: Stag
     assert lease(world)["spec"]["holderIdentity"] == ""
     assert [leader.is_running(), standby.is_running()] == [True, True]
 
-    assert stage.drain("--undo") == 0
+    assert stage.run("resume") == 0
     wait_until(lambda: len(world.bound()) == PODS, seconds=120)
     assert world.problems() == []
 
 
-@pytest.mark.parametrize("removal", ["drained", "not drained"])
+@pytest.mark.parametrize("removal", ["paused", "not paused"])
 def test_killed_amid_300_pods_and_removed(stage: Stage, dam: Dam, capsys: Capture, removal: str) -> None:
     world = stage.world
     (only,) = stage.schedule(replicas=1)
@@ -137,12 +137,20 @@ def test_killed_amid_300_pods_and_removed(stage: Stage, dam: Dam, capsys: Captur
     wait_until(lambda: not only.is_running())
     dam.lose()
 
-    if removal == "drained":
-        status, said = stage.drain(), capsys.readouterr().err
+    if removal == "paused":
+        status, said = stage.run("pause"), capsys.readouterr().err
         assert status == 0, said
         assert f"{BOUND} pods run and keep their devices, {PODS - BOUND} wait" in said
         assert (len(reserved(world)), traces(world)) == (BOUND, [])
     else:
-        assert len(reserved(world)) > BOUND  # what a drain would have taken back
+        assert len(reserved(world)) > BOUND  # what a pause would have taken back
     assert world.problems() == []
     delete_all(world)
+
+
+def test_a_namespace_that_does_not_exist_is_said_at_once(stage: Stage, capsys: Capture) -> None:
+    for command in ("pause", "resume"):
+        assert stage.run(command, "--lease-namespace", "nowhere-at-all") == 2
+        assert (
+            f"{command}: namespace nowhere-at-all does not exist: name that of the scheduler" in capsys.readouterr().err
+        )

@@ -1,11 +1,11 @@
 """
-`dovetail drain`: no replica schedules any more, and what was begun for pods that wait is taken back.
+`dovetail pause`: no replica schedules any more, and what was begun for pods that wait is taken back.
 
     1  mark     an annotation of the Lease makes every replica stand by
     2  wait     the leader ends its writes and gives up the Lease; a leader that is gone loses it when its time is over
     3  hold     the Lease is ours: no replica writes
     4  clean    special claims, allocations and reservations of pods that wait; our finalizers, annotations, nominations
-    5  release  the Lease stays marked, so that replicas stand by until they are removed, or until `undo`
+    5  release  the Lease stays marked, so that replicas stand by until they are removed, or until `resume`
 """
 
 import asyncio
@@ -20,11 +20,12 @@ from scheduler.commit.bindings import PodBinder
 from scheduler.commit.extended_resource_claims import ExtendedResourceClaims
 from scheduler.commit.own_writes import OwnWrites
 from scheduler.commit.rollback import Rollback
-from scheduler.kube import drain_writes, writes
+from scheduler.installation.installed_pods import replica_pods
+from scheduler.kube import drain_writes, paths, writes
 from scheduler.kube.access import ClusterAccess
 from scheduler.kube.client import Client
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
-from scheduler.kube.errors import KubeError, LeadershipLost, NotFound
+from scheduler.kube.errors import ConfigurationError, Forbidden, KubeError, LeadershipLost, NotFound
 from scheduler.kube.leader_election.elector import LeaderElector, new_identity
 from scheduler.kube.leader_election.lease import Timing
 from scheduler.kube.writer import ApiCall, FencedError, LeaseFence, Writer
@@ -39,11 +40,11 @@ _KINDS: Final = (Kind.PODS, Kind.CLAIMS, Kind.POD_GROUPS, Kind.COSCHEDULING_GROU
 Say = Callable[[str], None]
 
 
-class DrainTimeoutError(Exception):
+class PauseTimeoutError(Exception):
     """The leader did not give up its Lease in time."""
 
 
-class Drained(NamedTuple):
+class Paused(NamedTuple):
     """What was done, in objects, and what could not be done."""
 
     special: int
@@ -62,25 +63,55 @@ class LeaseName(NamedTuple):
     name: str
 
 
-def undo(access: ClusterAccess, settings: Settings, lease: LeaseName) -> bool:
+def resume(access: ClusterAccess, settings: Settings, lease: LeaseName) -> bool:
     """Let replicas schedule again; return whether there is a Lease. Raise `KubeError`."""
-    return asyncio.run(_undo(access, settings, lease))
+    return asyncio.run(_resume(access, settings, lease))
 
 
-def drain(access: ClusterAccess, settings: Settings, lease: LeaseName, say: Say, *, timeout_seconds: float) -> Drained:
-    """Drain. Raise `KubeError` or `DrainTimeoutError`."""
-    return asyncio.run(_drain(access, settings, lease, say, timeout_seconds))
+def pause(access: ClusterAccess, settings: Settings, lease: LeaseName, say: Say, *, timeout_seconds: float) -> Paused:
+    """Pause, and say what is being done. Raise `KubeError` or `PauseTimeoutError`."""
+    return asyncio.run(_pause(access, settings, lease, say, timeout_seconds))
 
 
-async def _undo(access: ClusterAccess, settings: Settings, lease: LeaseName) -> bool:
+async def _resume(access: ClusterAccess, settings: Settings, lease: LeaseName) -> bool:
     async with access.connect() as client:
+        await _require_namespace(client, lease)
         return await _elector(client, settings, lease, lambda _: None).drain(is_drained=False)
 
 
-async def _drain(
+async def _require_namespace(client: Client, lease: LeaseName) -> None:
+    """Raise `ConfigurationError` where the namespace of the Lease does not exist."""
+    try:
+        await client.request("GET", f"{paths.CORE}/namespaces/{lease.namespace}")
+    except NotFound:
+        raise ConfigurationError(
+            f"namespace {lease.namespace} does not exist: name that of the scheduler with --dovetail-namespace, or "
+            "that of its Lease with --lease-namespace"
+        ) from None
+    except Forbidden:
+        return  # the Lease itself says whether it is there
+
+
+async def _target(client: Client, settings: Settings, lease: LeaseName) -> str:
+    """Say what a pause stops."""
+    try:
+        pods = [pod.name for pod in await replica_pods(client, lease.namespace)]
+    except Forbidden:
+        pods = []
+    names = " and ".join(settings.scheduler_names)
+    which = f": {', '.join(pods)}" if pods else ""
+    return (
+        f"pausing the scheduler in namespace {lease.namespace}{which}. Pods with schedulerName {names} are not placed "
+        "until `dovetail resume`; pods that run go on, and no node is drained"
+    )
+
+
+async def _pause(
     access: ClusterAccess, settings: Settings, lease: LeaseName, say: Say, timeout_seconds: float
-) -> Drained:
+) -> Paused:
     async with access.connect() as client, access.connect() as lease_client:
+        await _require_namespace(client, lease)
+        say(await _target(client, settings, lease))
         elector = _elector(lease_client, settings, lease, lambda error: say(f"retrying: {error}"))
         is_there = await elector.drain(is_drained=True)
         if is_there:
@@ -94,7 +125,7 @@ async def _drain(
             async with asyncio.timeout(timeout_seconds):
                 await elector.acquire(was_led=lambda: True)
         except TimeoutError:
-            raise DrainTimeoutError(_overdue(elector.election.holder, lease, timeout_seconds)) from None
+            raise PauseTimeoutError(_overdue(elector.election.holder, lease, timeout_seconds)) from None
         if not is_there:
             await elector.drain(is_drained=True)
         say("the lease is held; taking back what was begun for pods that wait")
@@ -113,7 +144,7 @@ async def _held(elector: LeaderElector) -> AsyncIterator[None]:
     try:
         yield
     except FencedError:
-        raise LeadershipLost("the lease was lost before everything was taken back: drain again") from None
+        raise LeadershipLost("the lease was lost before everything was taken back: pause again") from None
     finally:
         holding.cancel()
         await asyncio.gather(holding, return_exceptions=True)
@@ -127,7 +158,7 @@ def _elector(
         client,
         namespace=lease.namespace,
         name=lease.name,
-        identity=f"drain_{new_identity()}",
+        identity=f"pause_{new_identity()}",
         timing=Timing(
             lease_duration=election.lease_duration_seconds,
             renew_deadline=election.renew_deadline_seconds,
@@ -141,11 +172,11 @@ def _elector(
 def _overdue(holder: str, lease: LeaseName, seconds: float) -> str:
     return (
         f"{holder} still holds the lease {lease.namespace}/{lease.name} after {seconds:.0f} s: it may be of a version "
-        "that knows no drain, or pods wait for their devices. Scale the Deployment to 0, and drain again"
+        "that cannot be paused, or pods wait for their devices. Scale the Deployment to 0, and pause again"
     )
 
 
-async def _clean(client: Client, writer: Writer, found: live_cluster.ClusterObjects, settings: Settings) -> Drained:
+async def _clean(client: Client, writer: Writer, found: live_cluster.ClusterObjects, settings: Settings) -> Paused:
     """Take back what was begun for pods that wait, then what no allocation needs any more."""
     cluster, pods = Cluster(), []
     for change in found.changes:
@@ -156,7 +187,7 @@ async def _clean(client: Client, writer: Writer, found: live_cluster.ClusterObje
     special, released = await cleaner.remove_special_claims(), await cleaner.release_claims()
     claims, nominations = await cleaner.tidy_claims(), await cleaner.remove_nominations()
     problems = (*(f"{kind} cannot be listed: forbidden" for kind in found.forbidden), *cleaner.problems)
-    return Drained(
+    return Paused(
         special=special,
         released=released,
         claims=claims,

@@ -1,17 +1,17 @@
-"""What `dovetail drain` counts as done: by live reads, not by what it has sent."""
+"""What `dovetail pause` counts as done: by live reads, not by what it has sent."""
 
 from typing import Any, cast
 
 import pytest
 
 from scheduler.change import Change, Kind
+from scheduler.installation import pausing
 from scheduler.kube.client import Client
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
 from scheduler.kube.decode.claims import SPECIAL
 from scheduler.kube.errors import Forbidden, NotFound
 from scheduler.kube.writer import NoFence, Writer
 from scheduler.settings import load
-from scheduler.simulation import draining
 from scheduler.simulation.live_cluster import ClusterObjects
 from solver.domain import Claim, ClaimId
 from tests.support import builders as b
@@ -64,7 +64,7 @@ async def test_a_special_claim_that_is_still_there_is_no_success(
         Change(kind=Kind.PODS, key=str(POD.id), value=POD),
         Change(kind=Kind.CLAIMS, key=str(SPECIAL_CLAIM.id), value=SPECIAL_CLAIM),
     )
-    done = await draining._clean(client, writer, ClusterObjects(changes=changes), load(None))  # noqa: SLF001
+    done = await pausing._clean(client, writer, ClusterObjects(changes=changes), load(None))  # noqa: SLF001
     assert (done.special, len(done.problems)) == (deleted, problems)
     if problems:
         assert str(SPECIAL_CLAIM.id) in done.problems[0]

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from scheduler.kube import hold_writes, pod_writes, repair_plans
+from scheduler.kube import pod_writes, repair_plans, repair_rooms
 from scheduler.kube.pod_writes import EvictionBlocked
 from scheduler.kube.repair_plans import MoveProgress, MoveState, PlannedMove, PlanState, RepairPlan
 from scheduler.observe import logs
@@ -99,7 +99,7 @@ class Executor:
         if act.moves[0].step == 1 and solved.goal.wanted.pods and not solved.goal.claims:
             await self._hold_wanted(plan, solved.goal, record)
         groups = [
-            hold_writes.place_for(
+            repair_rooms.place_for(
                 pod,
                 move.target,
                 [allocation for _, allocation in moves[move.uid].allocations],
@@ -118,7 +118,7 @@ class Executor:
         pods = {pod.id: pod for pod in goal.wanted.pods}
         given = {each.claim: each.allocation for each in found.allocations}
         groups = [
-            hold_writes.place_for(
+            repair_rooms.place_for(
                 pods[each.pod],
                 each.node,
                 [given[claim] for claim in each.claims if claim in given],
@@ -133,7 +133,7 @@ class Executor:
     async def _hold(self, plan: RepairPlan, part: int | str, groups: list[dict[str, object]], deadline: float) -> None:
         priority = max((pod.priority for pod in map(self._pod, plan.spec.moves) if pod is not None), default=0)
         send = partial(
-            hold_writes.create_hold,
+            repair_rooms.hold_room,
             self._parts.client,
             hold_name(plan, part),
             plan,
@@ -199,7 +199,7 @@ class Executor:
         _log.info(logs.REPAIR_ENDED, plan=plan.name, state=state, message=message)
 
     async def _free(self, plan: RepairPlan, part: int | str) -> None:
-        await self._parts.writer.write(partial(hold_writes.delete_hold, self._parts.client, hold_name(plan, part)))
+        await self._parts.writer.write(partial(repair_rooms.free_room, self._parts.client, hold_name(plan, part)))
 
     async def _write(
         self, plan: RepairPlan, *, state: PlanState, message: str, noted: Sequence[MoveProgress] = ()

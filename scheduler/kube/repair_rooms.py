@@ -53,7 +53,7 @@ def _share(device: DeviceId, share_id: str, consumed: tuple[tuple[str, Quantity]
     return found | {"shareID": share_id, "consumedCapacity": {name: amount.text for name, amount in consumed}}
 
 
-async def create_hold(
+async def hold_room(
     client: Client,
     name: str,
     plan: RepairPlan,
@@ -85,7 +85,7 @@ async def create_hold(
         return
 
 
-async def delete_hold(client: Client, name: str, *, timeout_seconds: float = WRITE_SECONDS) -> None:
+async def free_room(client: Client, name: str, *, timeout_seconds: float = WRITE_SECONDS) -> None:
     """Delete a hold; one that is gone is no error."""
     try:
         await client.request("DELETE", f"{HOLDS}/{name}", timeout_seconds=timeout_seconds)

@@ -63,13 +63,13 @@ class TraceCluster:
         budget = Budget(seconds=_PATIENCE_SECONDS)
         return solve(self._cluster.snapshot(), batch, self._policy, budget, self._cache)
 
-    def moves(self, wanted: Batch, now: float) -> Relocation:
+    def moves(self, wanted: Batch, now: int) -> Relocation:
         """Find the fewest moves with which pods fit."""
         rules = msgspec.structs.replace(self._policy.preemption, scheduler_names=("dovetail",))
         policy = msgspec.structs.replace(self._policy, preemption=rules)
         budget = Budget(seconds=_PATIENCE_SECONDS, deterministic_seconds=_MOVES_SECONDS)
         goal = RepairGoal(wanted=wanted)
-        return plan_moves(self._cluster.snapshot(), goal, policy, budget, RepairRules(now=int(now)))
+        return plan_moves(self._cluster.snapshot(), goal, policy, budget, RepairRules(now=now))
 
     def allocate(self, claim: Claim, allocation: Allocation, pod: Pod) -> tuple[int, ...]:
         """Write the status of a pod's claim, and return the numbers of its GPUs."""
@@ -77,9 +77,9 @@ class TraceCluster:
         self.put(msgspec.structs.replace(claim, allocation=allocation, reserved_for=reserved))
         return tuple(int(each.device.device.removeprefix(GPU)) for each in allocation.results)
 
-    def bind(self, pod: Pod, node: str) -> None:
-        """Let a pod run on a node."""
-        self.put(msgspec.structs.replace(pod, node_name=node))
+    def bind(self, pod: Pod, node: str, started: int = 0) -> None:
+        """Let a pod run on a node; `started` is in seconds since the epoch, 0 where it does not matter."""
+        self.put(msgspec.structs.replace(pod, node_name=node, started=started))
 
 
 def _kind_of(each: Pod | Claim) -> Kind:

@@ -20,6 +20,7 @@ from scheduler.settings.observability import (
 )
 from scheduler.settings.policies import (
     LEVELS,
+    Autoscaling,
     Messages,
     NodeReservations,
     PolicyName,
@@ -39,7 +40,6 @@ from solver.domain import (
 
 API_VERSION: Final = "config.dovetail.dev/v1alpha1"
 KIND: Final = "DovetailConfiguration"
-
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
 Mebibytes = Annotated[int, Meta(ge=256, le=1_048_576)]
 Name = Annotated[str, Meta(max_length=253, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")]
@@ -311,6 +311,9 @@ class Settings(Section, frozen=True):
     devices: Devices = Devices()
     """Which devices Dovetail allocates, and how they are grouped."""
 
+    autoscaling: Autoscaling = Autoscaling()
+    """What is known of nodes to come."""
+
     solver: SolverLimits = SolverLimits()
     """Limits of time and memory for a decision."""
 
@@ -357,19 +360,20 @@ class Settings(Section, frozen=True):
 
     def policy(self, scheduler_name: str) -> Policy:
         """Return the solver's policy for one profile; `KeyError` for a name without a profile."""
-        profiles = {profile.scheduler_name: profile for profile in self.profiles}
+        profile = {profile.scheduler_name: profile for profile in self.profiles}[scheduler_name]
         return Policy(
-            name=profiles[scheduler_name].policy.value,
-            levels=LEVELS[profiles[scheduler_name].policy],
-            weights=profiles[scheduler_name].weights.solver_weights(),
+            name=profile.policy.value,
+            levels=LEVELS[profile.policy],
+            weights=profile.weights.solver_weights(),
             group_labels=self.devices.group_labels,
             group_attributes=self.devices.group_attributes,
             owned=self.owned_devices(),
-            preemption=self._preemption(profiles[scheduler_name].preemption),
+            preemption=self._preemption(profile.preemption),
             allocates_where_plugins_serve=self.devices.allocate_on_device_plugin_nodes,
             node_reservations=self.node_reservations.bounds(),
             tells_inventory=self.messages.inventory,
-            expected=tuple(each.solver_value() for each in profiles[scheduler_name].expected_pods),
+            expected=tuple(each.solver_value() for each in profile.expected_pods),
+            shapes_are_complete=self.autoscaling.shapes_complete,
         )
 
     def _preemption(self, section: PreemptionSettings) -> PreemptionRules:
@@ -386,13 +390,13 @@ class Settings(Section, frozen=True):
 
     def owned_devices(self) -> OwnedDevices:
         """Return `devices.owned` as the solver's type."""
-        owned = self.devices.owned
+        owned, operator = self.devices.owned, NodeSelectorOperator.IN
         requirements = tuple(
-            NodeSelectorRequirement(key=key, operator=NodeSelectorOperator.IN, values=(value,))
+            NodeSelectorRequirement(key=key, operator=operator, values=(value,))
             for key, value in sorted(owned.node_selector.match_labels.items())
         )
-        terms = (NodeSelectorTerm(match_expressions=requirements),) if requirements else ()
-        return OwnedDevices(drivers=tuple(sorted(set(owned.drivers))), node_terms=terms)
+        term = NodeSelectorTerm(match_expressions=requirements)
+        return OwnedDevices(drivers=tuple(sorted(set(owned.drivers))), node_terms=(term,) if requirements else ())
 
 
 def default() -> Settings:

@@ -73,6 +73,7 @@ from solver.domain.gang import (
 from solver.domain.ids import ClaimId, CounterId, DeviceId, GangId, PodId, PoolId, RequestName, VolumeClaimId
 from solver.domain.label_selectors import (
     BINDING_FAILED_TAINT,
+    GOING_TAINTS,
     SUSPECT_TAINT,
     UNREADABLE_TAINT,
     LabelRequirement,
@@ -86,6 +87,7 @@ from solver.domain.label_selectors import (
     TaintEffect,
     Toleration,
     is_met,
+    is_passing,
 )
 from solver.domain.node import HOSTNAME, Namespace, Node
 from solver.domain.plan import (
@@ -149,6 +151,7 @@ from solver.domain.quantity import Quantity, QuantityError
 from solver.domain.reasons import (
     ALLOCATED_ELSEWHERE,
     FITS_ALONE,
+    INCURABLE,
     CopyCount,
     NearestChange,
     NodeDiagnosis,

@@ -39,6 +39,8 @@ _MACHINE: Final = Machine(instance_type="trace", cpu=128, memory_gib=1024, disk_
 """Only GPUs are scarce."""
 _LOOK_SECONDS: Final = 600.0
 """How often moves are looked for, for jobs of one size."""
+_EPOCH: Final = 1_600_000_000
+"""Seconds since the epoch at which traces begin: pods have start times."""
 
 
 class DovetailQueue:
@@ -94,26 +96,30 @@ class DovetailQueue:
                 continue
             for pod in pods:
                 self._made(pod)
-            found = self._cluster.moves(self._batch(pods), now)
+            found = self._cluster.moves(self._batch(pods), _EPOCH + int(now))
             if found.is_found and found.is_stepwise and 0 < len(found.moves) <= most:
                 del self._tried[job.gpus]
-                return self._moved(found, pods)
+                return self._moved(found, pods, now)
         return Moves()
 
-    def _moved(self, found: Relocation, waiting: Sequence[JobPod]) -> Moves:
+    def _moved(self, found: Relocation, waiting: Sequence[JobPod], now: float) -> Moves:
         """Carry moves out in the cluster, and bind the pods that they were for."""
         running = {made.id: pod for pod, (made, _) in self._objects.items()}
         moved = []
         for move in found.moves:
             pod, claim = self._objects[running[move.pod]]
             gpus = self._cluster.allocate(claim, move.allocations[0][1], pod)
-            self._cluster.bind(pod, move.target)
+            self._cluster.bind(pod, move.target, _EPOCH + int(now))
             moved.append(Placed(running[move.pod], tuple((self._numbers[move.target], gpu) for gpu in gpus)))
         made = {self._objects[pod][0].id: pod for pod in waiting}
-        return Moves(moved, self._bound(found.placements, found.allocations, made))
+        return Moves(moved, self._bound(found.placements, found.allocations, made, now))
 
     def _bound(
-        self, placements: Iterable[Placement], allocations: Iterable[ClaimAllocation], made: Mapping[PodId, JobPod]
+        self,
+        placements: Iterable[Placement],
+        allocations: Iterable[ClaimAllocation],
+        made: Mapping[PodId, JobPod],
+        now: float,
     ) -> list[Placed]:
         """Bind pods to their nodes, with their GPUs."""
         placed = []
@@ -121,7 +127,7 @@ class DovetailQueue:
         for placement in placements:
             pod, claim = self._objects[made[placement.pod]]
             gpus = self._cluster.allocate(claim, given[claim.id], pod)
-            self._cluster.bind(pod, placement.node)
+            self._cluster.bind(pod, placement.node, _EPOCH + int(now))
             self._starvation.forget(pod.uid)
             machine = self._numbers[placement.node]
             placed.append(Placed(made[placement.pod], tuple((machine, gpu) for gpu in gpus)))
@@ -133,7 +139,7 @@ class DovetailQueue:
         batch = self._starvation.marked(self._batch(pods), now)
         plan = self._cluster.decide(batch)
         is_released = self._starvation.decided(batch, plan, now)
-        return self._bound(plan.placements, plan.allocations, made), is_released
+        return self._bound(plan.placements, plan.allocations, made, now), is_released
 
     def _batch(self, pods: Sequence[JobPod]) -> Batch:
         members: dict[GangId, int] = {}

@@ -189,7 +189,5 @@ def test_the_table_fits_80_columns(tmp_path: Path, cluster: Path, capsys: Captur
     *table, summary, end = capsys.readouterr().out.split("\n")
     assert "Add 1 node: 1 × four. Then all 5 pods would start; fewer nodes do not." in table
     assert max(map(len, table)) <= 80
-    assert (summary.split(",")[0], end) == (
-        "5 of 5 pods placed on 3 nodes with 10 devices; proven to be the best plan",
-        "",
-    )
+    assert summary.startswith("5 of 5 pods placed on 3 nodes with 10 devices; proven to be the best plan, ")
+    assert end == ""

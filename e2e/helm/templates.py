@@ -30,6 +30,7 @@ PARTS: Final = {
     "pod-groups": ("components/pod-groups", "features.podGroups"),
     "device-quotas": ("components/device-quotas", "features.deviceQuotas"),
     "secure-metrics": ("components/secure-metrics", "secureMetrics.enabled"),
+    "repair": ("components/repair", "repair.enabled"),
     "api": ("api", "api.enabled"),
     "page": ("page", "page.enabled"),
     "observe": ("observe", "observe.enabled"),

@@ -338,6 +338,22 @@ class Metrics:
         self.fleet_fragmentation = self._gauge(
             "dovetail_fleet_fragmentation_ratio", "The mean of dovetail_fragmentation_ratio, weighted by requests."
         )
+        self._add_repairs()
+        self.oldest_waiting_pod = self._gauge(
+            "dovetail_oldest_waiting_pod_seconds",
+            "Seconds that the oldest pending pod has waited, by the first reason of its last attempt (empty: none).",
+            ("reason",),
+        )
+        self.placement_seconds = self._histogram(
+            "dovetail_placement_seconds",
+            "Seconds from the time a pod could first be scheduled to its binding, by the device classes of its claims "
+            "(empty: no claim); a pod with several classes counts in each.",
+            _SLI_SECONDS,
+            ("device_class",),
+        )
+
+    def _add_repairs(self) -> None:
+        """Add the series about moves that repair the fleet."""
         self.repair_plans = self._gauge(
             "dovetail_repair_plans", "RepairPlans by goal and state; finished ones for a day.", ("goal", "state")
         )
@@ -351,18 +367,6 @@ class Metrics:
         )
         self.repair_goals_unreachable = self._gauge(
             "dovetail_repair_goals_unreachable", "Goals of repairs that no moves reach, as tried in the last minutes."
-        )
-        self.oldest_waiting_pod = self._gauge(
-            "dovetail_oldest_waiting_pod_seconds",
-            "Seconds that the oldest pending pod has waited, by the first reason of its last attempt (empty: none).",
-            ("reason",),
-        )
-        self.placement_seconds = self._histogram(
-            "dovetail_placement_seconds",
-            "Seconds from the time a pod could first be scheduled to its binding, by the device classes of its claims "
-            "(empty: no claim); a pod with several classes counts in each.",
-            _SLI_SECONDS,
-            ("device_class",),
         )
 
     def _add_api(self) -> None:

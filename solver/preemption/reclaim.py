@@ -36,13 +36,12 @@ def guaranteed(context: PreemptionContext, snapshot: Snapshot, preemptors: Seque
     for preemptor in preemptors:
         classes = [within.get(family_of.get(pod.id, -1), -1) for pod in preemptor]
         asked: dict[int, int] = {}
-        for index in classes:
-            for number in rules.of_class.get(index, ()):
-                limit = rules.limits[number]
-                if limit.is_guarantee and not limit.counts_nodes:
-                    asked[number] = asked.get(number, 0) + rules.most[index][limit.position]
-                    quota = problem.classes[index].guarantee
-                    left.setdefault(number, limit.most - cache.held(quota, limit.key))
+        for index, number in ((index, number) for index in classes for number in rules.of_class.get(index, ())):
+            limit = rules.limits[number]
+            if limit.is_guarantee and not limit.counts_nodes:
+                asked[number] = asked.get(number, 0) + rules.most[index][limit.position]
+                quota = problem.classes[index].guarantee
+                left.setdefault(number, limit.most - cache.held(quota, limit.key))
         if asked and -1 not in classes and all(amount <= left[number] for number, amount in asked.items()):
             found.append(preemptor)
             for number, amount in asked.items():

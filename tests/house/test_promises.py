@@ -21,6 +21,7 @@ from scheduler.settings.policies import (
     ReclaimSettings,
     WeightSettings,
 )
+from scheduler.settings.repairs import RepairSettings
 from tests.support import house
 
 
@@ -57,6 +58,7 @@ def test_every_setting_is_read() -> None:
     # The schema itself converts these to the solver's types.
     read_by_the_schema = {"policy", "drivers", "match_labels", "scheduler_name", "allocate_on_device_plugin_nodes"}
     read_by_the_schema |= {"group_labels", "group_attributes", "weights"} | _fields(WeightSettings)
+    read_by_the_schema |= {"shapes_complete"} | _fields(RepairSettings)
     read_by_the_schema |= (
         {"preemption"}
         | _fields(PreemptionSettings)

@@ -90,20 +90,8 @@ class BatchQuotas:
         """
         if not snapshot.quotas:
             return NO_BATCH_QUOTAS
-        tree, asked = cache.follow(snapshot), dict[str, list[int]]()
-        for pod in batch.pods:
-            if pod.id.namespace in tree.leaf_of:
-                devices = _most_devices(pod, claims)
-                if devices:
-                    sums = asked.setdefault(pod.id.namespace, [0, 0])
-                    sums[0] += devices
-                    sums[1] += 1
-        wanted: dict[int, list[int]] = {}
-        for namespace, (devices, pods) in asked.items():
-            for index in tree.chain(namespace):
-                sums = wanted.setdefault(index, [0, 0])
-                sums[0] += devices
-                sums[1] += pods
+        tree = cache.follow(snapshot)
+        asked, wanted = _asked(tree, batch, claims)
         classes = {each.name: each for each in snapshot.classes if not each.invalid}
         found = [
             each
@@ -147,6 +135,23 @@ class BatchQuotas:
 
 _ANY: Final = (UNLIMITED, UNLIMITED)
 NO_BATCH_QUOTAS: Final = BatchQuotas()
+
+
+def _asked(
+    tree: QuotaTree, batch: Batch, claims: Mapping[ClaimId, Claim]
+) -> tuple[dict[str, tuple[int, int]], dict[int, tuple[int, int]]]:
+    """Sum up how many devices the pods of a batch ask for at most, and how many these are: by namespace, by quota."""
+    asked: dict[str, tuple[int, int]] = {}
+    for pod in batch.pods:
+        if pod.id.namespace in tree.leaf_of and (devices := _most_devices(pod, claims)):
+            before = asked.get(pod.id.namespace, (0, 0))
+            asked[pod.id.namespace] = before[0] + devices, before[1] + 1
+    wanted: dict[int, tuple[int, int]] = {}
+    for namespace, (devices, pods) in asked.items():
+        for index in tree.chain(namespace):
+            before = wanted.get(index, (0, 0))
+            wanted[index] = before[0] + devices, before[1] + pods
+    return asked, wanted
 
 
 def _binding(

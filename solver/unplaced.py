@@ -22,8 +22,9 @@ from solver.extract import Extracted
 from solver.greedy import placement_state
 from solver.preemption.what_if import snapshot_after
 from solver.problem import skipped_pods
+from solver.problem.placed_levels import PlacedLevel
 from solver.problem.prepare import prepare
-from solver.problem.problem import PlacedLevel, PodClass, Problem
+from solver.problem.problem import PodClass, Problem
 from solver.problem.solver_cache import SolverCache
 from solver.solution import Solution
 
@@ -91,7 +92,8 @@ class _Reasons:
         """Return the reasons of pods of a family, by position; winners of the own namespace are named."""
         problem, first = self.problem, family[0]
         level = next(each.name for each in self.levels if first.index in each.worth)
-        found = self.before.reasons(family, is_proven=self.proven.get(level, False))
+        is_proven = self.proven.get(level, False) and not problem.policy.counts_devices  # else more pods may fit
+        found = self.before.reasons(family, is_proven=is_proven)
         found = self.of_gangs.added(family, found)
         if found[0].code not in FITS_ALONE:
             return dict.fromkeys(waiting, found)

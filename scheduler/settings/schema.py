@@ -22,6 +22,7 @@ from scheduler.settings.policies import (
     LEVELS,
     Messages,
     NodeReservations,
+    PlacedName,
     PolicyName,
     PreemptionSettings,
     Section,
@@ -55,6 +56,9 @@ class Profile(Section, frozen=True):
     policy: PolicyName = PolicyName.PACK
     """Which of several valid plans is best."""
 
+    placed: PlacedName = PlacedName.PODS
+    """Whether as many pods as possible get a place, or as many devices as possible are given out."""
+
     weights: WeightSettings = WeightSettings()
     """Weights of preferences and scores, from 0 to 100."""
 
@@ -62,10 +66,7 @@ class Profile(Section, frozen=True):
     """Whether pods of lower priority are evicted."""
 
     expected_pods: tuple[ExpectedPods, ...] = ()
-    """
-    The pods with devices that are likely to come (policies `pack` and `topology`). Pods then leave the room that these
-    need; docs/policies.md has an example. An empty list expects nothing.
-    """
+    """The pods that are likely to come (policies `pack` and `topology`): others leave them room. docs/policies.md."""
 
 
 class NodeLabels(Section, frozen=True):
@@ -357,6 +358,7 @@ class Settings(Section, frozen=True):
         return Policy(
             name=profiles[scheduler_name].policy.value,
             levels=LEVELS[profiles[scheduler_name].policy],
+            counts_devices=profiles[scheduler_name].placed is PlacedName.DEVICES,
             weights=profiles[scheduler_name].weights.solver_weights(),
             group_labels=self.devices.group_labels,
             group_attributes=self.devices.group_attributes,

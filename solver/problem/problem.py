@@ -27,6 +27,7 @@ from solver.problem.devices.ledger import DeviceLedger
 from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.devices.states import DeviceStates
 from solver.problem.node_arrays import Room, numbered
+from solver.problem.placed_levels import CountedClass, PlacedLevel, Tier, placed_levels
 from solver.problem.requests.component import Component, Option
 from solver.problem.requests.demand import Answers, DemandKey
 from solver.problem.requests.expected_kinds import ExpectedKind
@@ -56,24 +57,6 @@ DOMAIN_ALLOCATION: Final = "domain-allocation"
 """The level of the free share of the domains that gangs take; less is better."""
 SCORES: Final = "scores"
 """The level of node scores, which goes last."""
-
-
-class PlacedLevel(NamedTuple):
-    """A level of the objective that counts placed pods: its name, and what one pod of each class adds to it."""
-
-    name: str
-    worth: Mapping[int, int]
-
-
-class Tier(NamedTuple):
-    """Pods of one rank in queue order: by priority, and within a priority the overdue ones first."""
-
-    priority: int
-    is_overdue: bool
-
-    def __str__(self) -> str:
-        """Name the tier as levels of the objective do."""
-        return f"{self.priority}:overdue" if self.is_overdue else str(self.priority)
 
 
 class Part(NamedTuple):
@@ -386,13 +369,17 @@ class Problem:
 
     @property
     def placed_levels(self) -> tuple[PlacedLevel, ...]:
-        """Levels that count the pods placed, most important first: strictly by priority unless the policy sums."""
-        if self.policy.sums_priorities:
-            return (PlacedLevel("placed", {each.index: each.priority for each in self.classes}),)
-        found: dict[tuple[int, bool], dict[int, int]] = {}
-        for each in self.classes:
-            found.setdefault((each.priority, each.is_overdue), {})[each.index] = 1
-        return tuple(PlacedLevel(f"placed:{Tier(*key)}", found[key]) for key in sorted(found, reverse=True))
+        """Levels that count the pods placed, or their devices, most important first."""
+        counted = (CountedClass(each.index, each.family, each.tier, self.devices_of(each)) for each in self.classes)
+        return placed_levels(self.policy, counted)
+
+    def devices_of(self, pod_class: PodClass) -> int:
+        """Count the devices that claims of a pod's own ask for: of alternatives the most, of all that match one."""
+        components = self.requests.components
+        return sum(
+            part.copies * sum(max(max(ask.needed, 1) for ask in asks) for asks in components[part.component].requests)
+            for part in pod_class.parts
+        )
 
     @property
     def tiers(self) -> list[Tier]:

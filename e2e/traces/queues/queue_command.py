@@ -24,8 +24,9 @@ from e2e.traces.queues.job_traces import JobTrace, read_all
 from e2e.traces.workload import TraceError
 from solver.domain import Policy
 
-DOVETAIL: Final = "dovetail"
-NAMES: Final = (*job_policies.MAKE, DOVETAIL)
+DOVETAIL: Final = {"dovetail": Policy(), "dovetail-devices": Policy(counts_devices=True)}
+"""By name. The second is the same with `placed: devices`."""
+NAMES: Final = (*job_policies.MAKE, *DOVETAIL)
 STARVATION: Final = (300.0, 86_400.0, math.inf)
 """The scheduler's default (`queue.starvationSeconds`), one day, and never."""
 WIDTH: Final = 140
@@ -65,19 +66,20 @@ def _traces(options: argparse.Namespace) -> list[JobTrace]:
 
 def _policies(options: argparse.Namespace) -> Iterator[tuple[str, float]]:
     for name in options.policies:
-        for seconds in options.starvation if name == DOVETAIL else (math.inf,):
+        for seconds in options.starvation if name in DOVETAIL else (math.inf,):
             yield name, seconds
 
 
 def _run(trace: JobTrace, name: str, starvation: float, results: Path) -> QueueRun:
     """Measure one run, unless an earlier command has."""
-    policy = f"{name}-{'never' if math.isinf(starvation) else f'{starvation:g}'}" if name == DOVETAIL else name
+    policy = f"{name}-{'never' if math.isinf(starvation) else f'{starvation:g}'}" if name in DOVETAIL else name
     path = results / trace.name / f"{policy}.json"
     if not path.exists():
         print(f"{trace.name}, {policy}", file=sys.stderr)
         began = time.process_time()
         chosen: QueuePolicy
-        chosen = DovetailQueue(trace, starvation, Policy()) if name == DOVETAIL else job_policies.MAKE[name]()
+        known = DOVETAIL.get(name)
+        chosen = DovetailQueue(trace, starvation, known) if known is not None else job_policies.MAKE[name]()
         outcome = simulate(trace, chosen)
         kept_runs.write(path, job_figures.figures(trace, policy, outcome, round(time.process_time() - began, 3)))
     return kept_runs.read(path, QueueRun)

@@ -7,14 +7,14 @@ is asked only of pods that lost, and names pods of the own namespace that won.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
 from solver import extract
 from solver.domain import FITS_ALONE, Batch, Budget, Reason, ReasonCode, SearchReport, Unplaced
-from solver.explain import Explanation
+from solver.explain import Explanation, incurable
 from solver.explain.device_reasons import WinnersByNode
 from solver.explain.filter_statuses import CANNOT_ALLOCATE
 from solver.explain.gangs import GangReasons
@@ -51,6 +51,8 @@ def explained(
             with skipped_pods.quarantining(budget, skipped_pods.subject_of(problem.pod(waiting[0]))):
                 explaining = explaining or _Reasons.of(problem, found, budget, cache)
                 reasons.update(explaining.reasons(family, waiting))
+    reasons = incurable.with_missing_shapes(problem, reasons)
+    reasons = incurable.with_blocked_gangs(problem, reasons, explaining.own if explaining is not None else {})
     return tuple(
         Unplaced(pod=problem.pod(position).id, pod_uid=problem.pod(position).uid, reasons=reasons[position])
         for position in sorted(reasons)
@@ -68,6 +70,8 @@ class _Reasons:
     after: "_AfterPlan"
     of_gangs: GangReasons
     winners: WinnersByNode
+    own: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
+    """By position the reasons of pods without those of their gangs."""
 
     @classmethod
     def of(
@@ -94,6 +98,7 @@ class _Reasons:
         level = next(each.name for each in self.levels if first.index in each.worth)
         is_proven = self.proven.get(level, False) and not problem.policy.counts_devices  # else more pods may fit
         found = self.before.reasons(family, is_proven=is_proven)
+        self.own.update(dict.fromkeys(waiting, found))
         found = self.of_gangs.added(family, found)
         if found[0].code not in FITS_ALONE:
             return dict.fromkeys(waiting, found)

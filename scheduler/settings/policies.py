@@ -180,3 +180,14 @@ class Messages(Section, frozen=True):
     How often the event of a pod that waits is written again, so that `kubectl describe pod` shows it until the pod is
     bound. It should be half of the API server's `--event-ttl`, which is one hour by default.
     """
+
+
+class Autoscaling(Section, frozen=True):
+    """What is known of the nodes that an autoscaler can add."""
+
+    shapes_complete: bool = False
+    """
+    Whether the cluster always has a node of every shape that an autoscaler can add. A pod that would fit on none of the
+    nodes if they were empty then has the reason `NoShapeHelps`, on which no autoscaler acts. Leave it false where node
+    groups can be empty: autoscalers also add nodes of shapes that were never seen.
+    """

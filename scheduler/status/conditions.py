@@ -33,6 +33,8 @@ class ConditionReason(StrEnum):
     """No existing node can take the pod, by kube-scheduler's rules."""
     POD_INVALID = "PodInvalid"
     """The pod or its group cannot be decoded, or the pods of the group contradict each other."""
+    MEMBER_CANNOT_START = "MemberCannotStart"
+    """A member of the pod's group can start on no node, existing or new, and the group not without it."""
     CLAIM_INVALID = "ClaimInvalid"
     """A claim cannot be allocated as it is written, or belongs to another pod."""
     WAITING_FOR_CLAIMS = "WaitingForClaims"
@@ -43,6 +45,8 @@ class ConditionReason(StrEnum):
     """A volume was not provisioned or bound in time, or other pods of the batch got it."""
     WAITING_FOR_MEMBERS = "WaitingForMembers"
     """The pod's group is not complete."""
+    NO_SHAPE_HELPS = "NoShapeHelps"
+    """No node that can be added would take the pod, as the configuration says that all shapes are known."""
     WAITING_FOR_VICTIMS = "WaitingForVictims"
     """Pods were evicted for this one and still terminate."""
     BINDING_CONDITIONS = "BindingConditionsPending"
@@ -123,6 +127,8 @@ CONDITION: Final[dict[ReasonCode, ConditionReason]] = {
     # Enough members exist; nodes are missing.
     ReasonCode.GANG_UNPLACED: ConditionReason.UNSCHEDULABLE,
     ReasonCode.GANG_TOPOLOGY: ConditionReason.UNSCHEDULABLE,
+    ReasonCode.GANG_BLOCKED: ConditionReason.MEMBER_CANNOT_START,
+    ReasonCode.NO_SHAPE: ConditionReason.NO_SHAPE_HELPS,
     ReasonCode.NODE_RESERVED: ConditionReason.NODE_RESERVED,
     ReasonCode.RESERVATION_PENDING: ConditionReason.UNSCHEDULABLE,
     ReasonCode.OUTRANKED: ConditionReason.WAITING_FOR_ROOM,

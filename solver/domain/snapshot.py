@@ -228,3 +228,5 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to allocate devices on nodes whose device plugin serves them as their class's extended resource too."""
     expected: tuple[ExpectedPod, ...] = ()
     """What is likely to come, for the level `expected-room`."""
+    shapes_are_complete: bool = False
+    """Whether the nodes show every shape of node that can be added."""

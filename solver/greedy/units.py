@@ -140,6 +140,14 @@ def most(placer: Placer, unit: PlacementUnit, rule: GangRule) -> GangFit:
     return best
 
 
+def fits_anywhere(placer: Placer, unit: PlacementUnit, rule: GangRule) -> bool:
+    """Whether enough pods of a gang fit where no topology is asked of them; the placer is left as it was."""
+    saved = placer.save()
+    count = _place_in(placer, unit, rule, (), (), with_minimum=False)
+    placer.restore(saved)
+    return count >= rule.need
+
+
 def _place_in(
     placer: Placer,
     unit: PlacementUnit,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final
 
-from solver.domain import EXPECTED_ROOM
-from solver.model import expected_room, fragmentation, soft_costs
+from solver.domain import ADDED_NODES, EXPECTED_ROOM, NODE_PRICES
+from solver.model import expected_room, fragmentation, node_prices, soft_costs
 from solver.model.devices import taken
 from solver.model.form import Expression, LevelExpression
 from solver.model.fragmentation import Uses
@@ -230,6 +230,18 @@ _LEVELS: Final = {
             "alternatives",
             lambda _, counted: -sum(use.rank for _, use in counted.uses),
             _alternatives,
+            decides_pods=True,
+        ),
+        ObjectiveLevel(
+            NODE_PRICES,
+            lambda problem, counted: -node_prices.price_of(problem, counted.solution),
+            node_prices.price,
+            decides_pods=True,
+        ),
+        ObjectiveLevel(
+            ADDED_NODES,
+            lambda problem, counted: -len(node_prices.added(problem, counted.solution)),
+            node_prices.count,
             decides_pods=True,
         ),
         _soft_cost("preferences", "preferences"),

@@ -184,6 +184,8 @@ class _Enumeration:
         names = {level.name for level in objective_levels(problem)}
         for _, costs in problem.costs.of_nodes:
             yield np.unique(costs[nodes], return_inverse=True)[1]
+        if problem.costs.nodes is not None:
+            yield problem.costs.nodes.shape_of[nodes] + 1
         if "opened-groups" in names and (group_of := fragmentation.node_groups(problem)):
             yield np.array([node in group_of for node in nodes.tolist()], dtype=np.int64)
         if "spoiled-partitions" in names and problem.inventory.budgets:

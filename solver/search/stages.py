@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from solver.domain import Budget, LevelReport, SearchStage
-from solver.model import build, objective
+from solver.model import build, node_prices, objective
 from solver.model.objective import evaluate
 from solver.problem.problem import Problem
 from solver.search import (
@@ -143,7 +143,8 @@ def _nodes(problem: Problem, best: SearchResult, budget: Budget) -> Sequence[int
     """Nodes that the exact model needs."""
     if not problem.params.runs(SearchStage.NODE_SYMMETRY):
         return range(problem.node_count)
-    return node_symmetry.nodes_to_search(problem, best.solution, best.levels, budget.should_stop)
+    start = node_prices.compacted(problem, best.solution)
+    return node_symmetry.nodes_to_search(problem, start, best.levels, budget.should_stop)
 
 
 def _exact_model(

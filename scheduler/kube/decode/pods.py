@@ -70,6 +70,7 @@ def _own_fields(wire: PodWire) -> dict[str, Any]:
         "gang_note": gangs.gang_note(metadata.annotations),
         "started": disruption.seconds(status.start_time),
         "is_preemptible": disruption.is_preemptible(metadata.annotations),
+        "repair_note": disruption.repair_note(metadata.annotations),
         "is_deleting": metadata.deletion_timestamp is not None,
         "is_terminal": status.phase in _TERMINAL,
         "has_failed": _has_failed(status),

@@ -148,6 +148,8 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     ReasonCode.OUTRANKED: ROOM,
     ReasonCode.GANG_INCOMPLETE: {ClusterEvent.GANG_CHANGED},
     ReasonCode.GANG_INVALID: {ClusterEvent.GANG_CHANGED},
+    ReasonCode.GANG_BLOCKED: {ClusterEvent.GANG_CHANGED},
+    ReasonCode.NO_SHAPE: OPENED | CLAIM | {ClusterEvent.NODE_ALLOCATABLE_GREW, ClusterEvent.NODE_TAINT_REMOVED},
     ReasonCode.GANG_UNPLACED: ROOM | {ClusterEvent.GANG_CHANGED},
     ReasonCode.GANG_TOPOLOGY: OPENED
     | {ClusterEvent.NODE_ROOM_FREED, ClusterEvent.DEVICES_FREED, ClusterEvent.GANG_CHANGED},

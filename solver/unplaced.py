@@ -101,7 +101,8 @@ class _Reasons:
         level = next(each.name for each in self.levels if first.index in each.worth)
         if (kept := quota_reasons.kept_back(problem, family)) is not None:
             return dict.fromkeys(waiting, (kept,))
-        found = self.before.reasons(family, is_proven=self.proven.get(level, False))
+        is_proven = self.proven.get(level, False) and not problem.policy.counts_devices  # else more pods may fit
+        found = self.before.reasons(family, is_proven=is_proven)
         self.own.update(dict.fromkeys(waiting, found))
         found = self.of_gangs.added(family, found)
         if found[0].code not in FITS_ALONE:

@@ -21,6 +21,7 @@ from scheduler.settings.observability import (
     MetricsSettings,
 )
 from scheduler.settings.policies import PolicyName
+from scheduler.settings.profiles import Profile
 from scheduler.settings.schema import (
     API_VERSION,
     KIND,
@@ -30,7 +31,6 @@ from scheduler.settings.schema import (
     LeaderElection,
     NodeLabels,
     Owned,
-    Profile,
     QueueTimes,
     Settings,
     SolverLimits,

@@ -38,6 +38,15 @@ class PolicyName(StrEnum):
     """As `pack`, and keep groups of devices (of one PCIe root, for example) whole while other devices are left."""
 
 
+class PlacedName(StrEnum):
+    """What counts before all else, priority by priority."""
+
+    PODS = "pods"
+    """As many pods as possible get a place."""
+    DEVICES = "devices"
+    """Pods that get a place ask for as many devices as possible; of equally many, larger pods go first."""
+
+
 LEVELS: Final = {PolicyName.PACK: PACK, PolicyName.SPREAD: SPREAD, PolicyName.TOPOLOGY: TOPOLOGY}
 
 

@@ -10,7 +10,6 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from scheduler.settings.expected_pods import ExpectedPods
 from scheduler.settings.observability import (
     ApiSettings,
     HealthSettings,
@@ -23,11 +22,10 @@ from scheduler.settings.policies import (
     Autoscaling,
     Messages,
     NodeReservations,
-    PolicyName,
-    PreemptionSettings,
+    PlacedName,
     Section,
-    WeightSettings,
 )
+from scheduler.settings.profiles import Name, Profile
 from scheduler.settings.repairs import RepairSettings
 from solver.domain import (
     NodeSelectorOperator,
@@ -41,31 +39,8 @@ API_VERSION: Final = "config.dovetail.dev/v1alpha1"
 KIND: Final = "DovetailConfiguration"
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
 Mebibytes = Annotated[int, Meta(ge=256, le=1_048_576)]
-Name = Annotated[str, Meta(max_length=253, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")]
 ObjectName = Annotated[str, Meta(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 Namespace = Annotated[str, Meta(max_length=63, pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$")]
-
-
-class Profile(Section, frozen=True):
-    """One scheduler name and how its pods are placed."""
-
-    scheduler_name: Name = "dovetail"
-    """The `spec.schedulerName` of the pods that this profile schedules. Pods with other names are only counted."""
-
-    policy: PolicyName = PolicyName.PACK
-    """Which of several valid plans is best."""
-
-    weights: WeightSettings = WeightSettings()
-    """Weights of preferences and scores, from 0 to 100."""
-
-    preemption: PreemptionSettings = PreemptionSettings()
-    """Whether pods of lower priority are evicted."""
-
-    expected_pods: tuple[ExpectedPods, ...] = ()
-    """
-    The pods with devices that are likely to come (policies `pack` and `topology`). Pods then leave the room that these
-    need; docs/policies.md has an example. An empty list expects nothing.
-    """
 
 
 class NodeLabels(Section, frozen=True):
@@ -363,6 +338,7 @@ class Settings(Section, frozen=True):
         return Policy(
             name=profile.policy.value,
             levels=LEVELS[profile.policy],
+            counts_devices=profile.placed is PlacedName.DEVICES,
             weights=profile.weights.solver_weights(),
             group_labels=self.devices.group_labels,
             group_attributes=self.devices.group_attributes,

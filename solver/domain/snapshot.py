@@ -220,6 +220,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     owned: OwnedDevices = OwnedDevices()
     sums_priorities: bool = False
     """One level that sums the priorities of placed pods, instead of one level per priority; for comparisons."""
+    counts_devices: bool = False
+    """Whether as many devices as possible are given to pods that wait, and not devices to as many pods as possible."""
     preemption: PreemptionRules = PreemptionRules()
     node_reservations: NodeReservationLimits = msgspec.field(
         default=NodeReservationLimits(), name="holds"

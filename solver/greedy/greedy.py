@@ -37,6 +37,7 @@ class Order(Enum):
     QUEUE_FIRST_FIT = "queue, first fit"
     QUEUE_BEST_FIT = "queue, best fit"
     SMALL_BEST_FIT = "small first, best fit"
+    LARGE_BEST_FIT = "large first, best fit"
 
 
 def _never() -> bool:
@@ -46,6 +47,8 @@ def _never() -> bool:
 def candidates(problem: Problem, stop: Callable[[], bool] = _never) -> list[Solution]:
     """
     Return the solutions of first fit, best fit and best fit with small pods first; no order dominates another.
+
+    Where devices count, and not pods, large ones come first in place of small ones.
 
     Each ends where it is once `stop` says so, and none begins after that. First fit runs first, and tries one pod or
     gang at least. The others run only if it tried all pods, the last one only if best fit does not place all of them.
@@ -61,7 +64,8 @@ def candidates(problem: Problem, stop: Callable[[], bool] = _never) -> list[Solu
     if len(found[0].choices) == sum(family[0].size for family in problem.families):
         return found
     if runs(SearchStage.GREEDY_SMALL_FIRST) and not stop():
-        found.append(Greedy(problem, fit_cache, Order.SMALL_BEST_FIT).run(stop))
+        order = Order.LARGE_BEST_FIT if problem.policy.counts_devices else Order.SMALL_BEST_FIT
+        found.append(Greedy(problem, fit_cache, order).run(stop))
     return found
 
 
@@ -172,22 +176,14 @@ class Greedy:
     def sequence(self) -> list[tuple[PodClass, ...]]:
         """One entry per pod, by priority and then by the order of this run; a gang goes by its first pod."""
         entries = [(member, family) for family in self.problem.families for member in family[0].members]
-        sign = int(self.order is Order.SMALL_BEST_FIT)
-        sizes = {family[0].index: sign * max(map(self._size, family)) for family in self.problem.families}
+        sign = int(self.order is Order.SMALL_BEST_FIT) - int(self.order is Order.LARGE_BEST_FIT)
+        sizes = {family[0].index: sign * max(map(self.problem.devices_of, family)) for family in self.problem.families}
 
         def place(entry: tuple[int, tuple[PodClass, ...]]) -> tuple[int, bool, int, int]:
             member, (first, *_) = entry
             return -first.tier.priority, not first.tier.is_overdue, sizes[first.index], member
 
         return [family for _, family in sorted(entries, key=place)]
-
-    def _size(self, pod_class: PodClass) -> int:
-        components = self.problem.requests.components
-        return sum(
-            part.copies
-            * sum(max(ask.needed for ask in alternatives) for alternatives in components[part.component].requests)
-            for part in pod_class.parts
-        )
 
     def save(self) -> Saved:
         """Remember everything that placing changes."""

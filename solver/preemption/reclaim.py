@@ -36,7 +36,7 @@ def guaranteed(context: PreemptionContext, snapshot: Snapshot, preemptors: Seque
     for preemptor in preemptors:
         classes = [within.get(family_of.get(pod.id, -1), -1) for pod in preemptor]
         asked: dict[int, int] = {}
-        for index, number in ((index, number) for index in classes for number in rules.of_class.get(index, ())):
+        for index, number in ((each, number) for each in classes for number in rules.of_class.get(each, ())):
             limit = rules.limits[number]
             if limit.is_guarantee and not limit.counts_nodes:
                 asked[number] = asked.get(number, 0) + rules.most[index][limit.position]

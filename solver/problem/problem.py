@@ -27,7 +27,7 @@ from solver.problem.devices.ledger import DeviceLedger
 from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.devices.states import DeviceStates
 from solver.problem.node_arrays import Room, numbered
-from solver.problem.placed_levels import PlacedLevel, Tier, placed_levels
+from solver.problem.placed_levels import CountedClass, PlacedLevel, Tier, placed_levels
 from solver.problem.requests.component import Component, Option
 from solver.problem.requests.demand import Answers, DemandKey
 from solver.problem.requests.expected_kinds import ExpectedKind
@@ -374,7 +374,22 @@ class Problem:
 
     @property
     def placed_levels(self) -> tuple[PlacedLevel, ...]:
-        """Levels that count the pods placed, most important first: strictly by priority unless the policy sums."""
-        if self.policy.sums_priorities:
-            return (PlacedLevel("placed", {each.index: each.priority for each in self.classes}),)
-        return placed_levels(self.classes)
+        """Levels that count the pods placed, or their devices, most important first."""
+        counted = (
+            CountedClass(each.index, each.family, each.tier, self.devices_of(each), each.guarantee >= 0)
+            for each in self.classes
+        )
+        return placed_levels(self.policy, counted)
+
+    def devices_of(self, pod_class: PodClass) -> int:
+        """Count the devices that claims of a pod's own ask for: of alternatives the most, of all that match one."""
+        components = self.requests.components
+        return sum(
+            part.copies * sum(max(max(ask.needed, 1) for ask in asks) for asks in components[part.component].requests)
+            for part in pod_class.parts
+        )
+
+    @property
+    def tiers(self) -> list[Tier]:
+        """Tiers that occur, the first to be placed first."""
+        return sorted({each.tier for each in self.classes}, reverse=True)

@@ -37,7 +37,9 @@ def render(runs: Sequence[QueueRun]) -> Table:
 def _titles(run: QueueRun) -> tuple[str, ...]:
     """Name a trace and its cluster."""
     load = "all at once" if run.load is None else f"load {100 * run.load:.0f} %"
-    named = (run.trace, f"{run.machines} × {run.gpus} GPUs, {load}")
+    named: tuple[str, ...] = (run.trace, f"{run.machines} × {run.gpus} GPUs, {load}")
+    if run.most_used is not None:
+        named = (*named, f"in use at most {100 * run.most_used:.1f} %")
     return (*named, f"{run.too_large} of {run.jobs} jobs too large") if run.too_large else named
 
 

@@ -25,8 +25,9 @@ from e2e.traces.queues.job_traces import JobTrace, read_all
 from e2e.traces.workload import TraceError
 from solver.domain import Policy
 
-DOVETAIL: Final = "dovetail"
-NAMES: Final = (*job_policies.MAKE, DOVETAIL)
+DOVETAIL: Final = {"dovetail": Policy(), "dovetail-devices": Policy(counts_devices=True)}
+"""By name. The second is the same with `placed: devices`."""
+NAMES: Final = (*job_policies.MAKE, *DOVETAIL)
 STARVATION: Final = (300.0, 86_400.0, math.inf)
 """The scheduler's default (`queue.starvationSeconds`), one day, and never."""
 WIDTH: Final = 140
@@ -77,7 +78,7 @@ class _Setting(NamedTuple):
 
 def _policies(options: argparse.Namespace) -> Iterator[tuple[str, _Setting]]:
     for name in options.policies:
-        if name != DOVETAIL:
+        if name not in DOVETAIL:
             yield name, _Setting()
             continue
         for seconds, moves in product(options.starvation, options.moves):
@@ -86,13 +87,14 @@ def _policies(options: argparse.Namespace) -> Iterator[tuple[str, _Setting]]:
 
 def _run(trace: JobTrace, name: str, setting: _Setting, results: Path) -> QueueRun:
     """Measure one run, unless an earlier command has."""
-    policy = f"{name}-{setting}" if name == DOVETAIL else name
+    policy = f"{name}-{setting}" if name in DOVETAIL else name
     path = results / trace.name / f"{policy}.json"
     if not path.exists():
         print(f"{trace.name}, {policy}", file=sys.stderr)
         began = time.process_time()
-        if name == DOVETAIL:
-            ours = DovetailQueue(trace, setting.starvation, Policy())
+        known = DOVETAIL.get(name)
+        if known is not None:
+            ours = DovetailQueue(trace, setting.starvation, known)
             outcome = simulate(trace, ours, ours, setting.moves)
         else:
             outcome = simulate(trace, job_policies.MAKE[name]())

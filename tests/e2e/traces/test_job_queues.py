@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from e2e.traces.queues import job_policies
 from e2e.traces.queues.job_batches import DovetailQueue
+from e2e.traces.queues.job_bound import most_used
 from e2e.traces.queues.job_figures import figures
 from e2e.traces.queues.job_simulation import Gpu, JobPod, Moves, Outcome, Placed, QueuePolicy, pods_of, simulate
 from e2e.traces.queues.job_traces import Job, JobTrace
@@ -233,3 +234,29 @@ def test_a_mover_that_takes_what_is_not_free_or_breaks_a_gang_is_found_out() -> 
 
     with pytest.raises(TraceError, match="cannot move to"):
         simulate(trace, made("first-fit", trace), Greedy(), 1)
+
+
+@settings(deadline=None)
+@given(trace=traces)
+def test_no_policy_has_more_gpus_in_use_than_the_bound(trace: JobTrace) -> None:
+    most = most_used(trace)
+    assert (most is None) is (trace.window == 0)
+    for name in ("first-fit", "best-fit", "kube-scheduler"):
+        used = figures(trace, name, simulate(trace, made(name, trace))).used
+        assert used is None or (most is not None and used <= most + 1e-9)
+
+
+def test_the_bound_is_met_where_machines_are_full_or_jobs_are_few() -> None:
+    full = trace_of((0, 4, 50), (0, 4, 50), (0, 4, 50), (100, 1, 1), machines=1)
+    assert most_used(full) == 1.0
+    few = trace_of((0, 2, 50), (100, 1, 1), machines=1)
+    assert most_used(few) == pytest.approx(0.25)
+    late = trace_of((0, 2, 50), (90, 4, 50), (90, 4, 50), (100, 1, 1), machines=1)  # from 90 on the machine is full
+    assert most_used(late) == pytest.approx((2 * 50 + 4 * 10) / 400)
+
+
+def test_with_devices_counted_a_large_job_goes_before_two_small_ones() -> None:
+    trace = trace_of((0, 4, 10), (1, 1, 10), (2, 1, 10), (3, 4, 10), machines=1)
+    assert starts(DOVETAIL, trace) == {0: 0, 1: 10, 2: 10, 3: 20}
+    policy = DovetailQueue(trace, math.inf, Policy(counts_devices=True))
+    assert simulate(trace, policy).starts == {0: 0, 3: 10, 1: 20, 2: 20}

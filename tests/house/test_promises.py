@@ -14,7 +14,7 @@ import yaml
 from e2e.controlplane import versions
 from scheduler.observe import logs, metrics
 from scheduler.settings import Settings
-from scheduler.settings.policies import NodeReservations, PodProtection, PreemptionSettings, WeightSettings
+from scheduler.settings.policies import Autoscaling, NodeReservations, PodProtection, PreemptionSettings, WeightSettings
 from tests.support import house
 
 
@@ -51,6 +51,7 @@ def test_every_setting_is_read() -> None:
     # The schema itself converts these to the solver's types.
     read_by_the_schema = {"policy", "drivers", "match_labels", "scheduler_name", "allocate_on_device_plugin_nodes"}
     read_by_the_schema |= {"group_labels", "group_attributes", "weights"} | _fields(WeightSettings)
+    read_by_the_schema |= {"autoscaling"} | _fields(Autoscaling)
     read_by_the_schema |= (
         {"preemption"} | _fields(PreemptionSettings) | _fields(PodProtection) | _fields(NodeReservations)
     )

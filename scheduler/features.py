@@ -20,6 +20,7 @@ class Feature(StrEnum):
     EXTENDED_RESOURCES = "extended-resources"
     VOLUMES = "volumes"
     POD_GROUPS = "pod-groups"
+    QUOTAS = "device-quotas"
 
     @property
     def component(self) -> str:
@@ -32,6 +33,7 @@ CONSEQUENCES: Final[Mapping[Feature, str]] = {
     Feature.EXTENDED_RESOURCES: "pods whose extended resources are served by devices (DRA) wait",
     Feature.VOLUMES: "pods with PersistentVolumeClaims wait",
     Feature.POD_GROUPS: "pods that belong to a PodGroup wait",
+    Feature.QUOTAS: "no DeviceQuota is kept",
 }
 """What is different without a feature."""
 
@@ -90,6 +92,10 @@ RIGHTS: Final[Mapping[Feature, tuple[Right, ...]]] = {
         *_each("patch", "scheduling.k8s.io", "podgroups/status", Kind.POD_GROUPS),
         *_each("list watch", "scheduling.x-k8s.io", "podgroups", Kind.COSCHEDULING_GROUPS),
     ),
+    Feature.QUOTAS: (
+        *_each("list watch", "dovetail.dev", "devicequotas", Kind.QUOTAS),
+        *_each("patch", "dovetail.dev", "devicequotas/status", Kind.QUOTAS),
+    ),
 }
 
 KINDS: Final[Mapping[Feature, frozenset[Kind]]] = {
@@ -97,6 +103,7 @@ KINDS: Final[Mapping[Feature, frozenset[Kind]]] = {
     Feature.EXTENDED_RESOURCES: frozenset(),
     Feature.VOLUMES: STORAGE_KINDS,
     Feature.POD_GROUPS: frozenset({Kind.POD_GROUPS, Kind.COSCHEDULING_GROUPS}),
+    Feature.QUOTAS: frozenset({Kind.QUOTAS}),
 }
 """The kinds that are not watched without a feature."""
 

@@ -1,4 +1,5 @@
 from . import verify as verify
+from .charged_claims import quota_charges as quota_charges
 from .decide import solve as solve
 from .decide import solve_greedily as solve_greedily
 from .diagnosis import explain_placed as explain_placed

@@ -28,6 +28,7 @@ from solver.domain import (
     PodId,
     Reason,
     ReasonCode,
+    WithdrawnDevice,
     with_node_allocatable,
 )
 
@@ -79,6 +80,8 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     stale: tuple[PodId, ...] = ()
     """Pods whose nomination is stale and does not count."""
     volumes: tuple[VolumeAssumption, ...] = ()
+    withdrawn: tuple[WithdrawnDevice, ...] = ()
+    """What a replica that started later cannot know (`Snapshot.withdrawn`)."""
 
 
 class AssumeCache:

@@ -14,6 +14,7 @@ from scheduler.cluster.gangs import GangProgress
 from scheduler.cluster.interning import Interner
 from scheduler.cluster.nominations import NominationAges, Nominations, is_void
 from scheduler.cluster.object_store import TABLES, ObjectStore
+from scheduler.cluster.quota_usage import QuotaUsage
 from scheduler.cluster.storage import Storage
 from scheduler.cluster.table import expect
 from scheduler.cluster.unit import Unit
@@ -121,6 +122,8 @@ class Cluster:
             nominated=self._fresh(self._stale() if assumptions is None else assumptions.stale),
             gangs=store.gangs.in_use(),
             leaving=self._nominations.export()[1],
+            quotas=store.quotas.values(),
+            withdrawn=store.allocated_devices.withdrawn() if assumptions is None else assumptions.withdrawn,
         )
         return self._storage.overlay(snapshot)
 
@@ -128,8 +131,13 @@ class Cluster:
         """Return all unconfirmed assumptions, for the `snapshot` of a replica."""
         nominations, leaving = self._nominations.export()
         draws, volumes = self._store.allocated_devices.altered(), self._storage.export()
-        exported = msgspec.structs.replace(self._assume_cache.export(), draws=draws, volumes=volumes)
+        withdrawn, exported = self._store.allocated_devices.withdrawn(), self._assume_cache.export()
+        exported = msgspec.structs.replace(exported, draws=draws, volumes=volumes, withdrawn=withdrawn)
         return msgspec.structs.replace(exported, nominations=nominations, leaving=leaving, stale=self._stale())
+
+    def quota_usage(self) -> QuotaUsage:
+        """Return what namespaces hold of what quotas count, with the present tree of quotas."""
+        return self._store.present_quota_usage()
 
     def preempt(self, preemption: Preemption) -> tuple[Transition, ...]:
         """Assume that its pods are nominated and its victims are leaving, until the watch shows it."""

@@ -17,6 +17,7 @@ from solver.domain import (
     ClaimId,
     DeviceClass,
     DeviceId,
+    DeviceQuota,
     DeviceTaintRule,
     Namespace,
     Node,
@@ -90,6 +91,7 @@ class ListedCluster:
             budgets=_sorted(tables[Kind.BUDGETS], PodDisruptionBudget),
             nominated=tuple(pod for pod in pods if is_nominated(pod)),
             gangs=self._gangs.in_use(),
+            quotas=_sorted(tables[Kind.QUOTAS], DeviceQuota),
         )
 
 

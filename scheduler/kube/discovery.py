@@ -21,6 +21,7 @@ from scheduler.kube import paths
 from scheduler.kube.api_versions import (
     COSCHEDULING_VERSION,
     NEEDED_VERSION,
+    OWN_VERSION,
     POD_GROUP_VERSIONS,
     TAINT_RULE_VERSIONS,
     has_fractional_capacity,
@@ -28,7 +29,7 @@ from scheduler.kube.api_versions import (
 from scheduler.kube.client import Client, Version
 from scheduler.kube.decode.slices import with_whole_steps
 from scheduler.kube.errors import DecodeError, Forbidden, KubeError
-from solver.domain import COSCHEDULING_GROUP, SCHEDULING_GROUP, ResourceSlice
+from solver.domain import COSCHEDULING_GROUP, DOVETAIL_GROUP, SCHEDULING_GROUP, ResourceSlice
 
 _POD_GROUPS: Final = "podgroups"
 _PERIOD_SECONDS: Final = 10.0
@@ -107,17 +108,18 @@ class DiscoveredKinds(msgspec.Struct, frozen=True, kw_only=True):
 
 async def discover(client: Client) -> DiscoveredKinds:
     """Ask the server. Raises KubeError."""
-    version, resources, scheduling, coscheduling = await asyncio.gather(
+    version, resources, scheduling, coscheduling, own = await asyncio.gather(
         client.server_version(),
         client.discover(paths.RESOURCE_GROUP),
         client.discover(SCHEDULING_GROUP),
         client.discover(COSCHEDULING_GROUP),
+        client.discover(DOVETAIL_GROUP),
     )
     served = served_kinds(resources, version)
     if served.problem:
         return served
     groups = group_kinds(scheduling, coscheduling)
-    return msgspec.structs.replace(served, paths=(*served.paths, *groups))
+    return msgspec.structs.replace(served, paths=(*served.paths, *groups, *own_kinds(own)))
 
 
 async def discover_permitted(client: Client, asked: Collection[Feature] = tuple(Feature)) -> DiscoveredKinds:
@@ -189,6 +191,21 @@ def group_kinds(scheduling: Versions, coscheduling: Versions) -> tuple[tuple[Kin
     if any(version == COSCHEDULING_VERSION and _POD_GROUPS in resources for version, resources in coscheduling):
         path = paths.collection(COSCHEDULING_GROUP, COSCHEDULING_VERSION, _POD_GROUPS)
         found.append((Kind.COSCHEDULING_GROUPS, path))
+    return tuple(found)
+
+
+def own_kinds(versions: Versions) -> tuple[tuple[Kind, str], ...]:
+    """
+    Choose Dovetail's own kinds to watch, where their CRDs are installed.
+
+    Of several versions the known one is taken, else the one that the server prefers: it is read as far as it is known.
+    """
+    found: list[tuple[Kind, str]] = []
+    for kind in (Kind.QUOTAS,):
+        served = [version for version, resources in versions if kind.value in resources]
+        if served:
+            version = OWN_VERSION if OWN_VERSION in served else served[0]
+            found.append((kind, paths.collection(DOVETAIL_GROUP, version, kind.value)))
     return tuple(found)
 
 

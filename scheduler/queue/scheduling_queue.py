@@ -16,7 +16,7 @@ It turns changes of the cluster into moves of `PodQueues`, and forms the order i
 """
 
 import contextlib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 import msgspec
@@ -67,7 +67,9 @@ class SchedulingQueue:
         flush_seconds: float = 300.0,
         gangs: QueuedGangs | None = None,
         gang_report_seconds: float = 10.0,
+        sharing_quota: Callable[[str], Collection[str]] = lambda _: (),
     ) -> None:
+        """`sharing_quota` gives the namespaces that share a quota with one, by what they hold."""
         self._scheduler_names: Final = frozenset(scheduler_names)
         self._gangs: Final = gangs or QueuedGangs()
         self._claim_users: Final[PodIdsByKey[AnyClaim]] = PodIdsByKey(_claims)
@@ -75,6 +77,7 @@ class SchedulingQueue:
         """Gangs that lack members, and not the same ones as before."""
         self._queues: Final = PodQueues(self._gangs, backoff or Backoff(), key_of, flush_seconds, gang_report_seconds)
         self._next_victim_at = float("inf")
+        self._sharing_quota: Final = sharing_quota
 
     def __len__(self) -> int:
         """Return the number of pods in the queue, those in flight included."""
@@ -277,6 +280,8 @@ class SchedulingQueue:
                 self._gang_changed(gang_of(transition))
             elif event not in CLAIM_EVENTS:
                 self._hint_all(event, is_followed=event is followed)
+                if event is ClusterEvent.DEVICES_FREED and claim is not None:
+                    self._queues.unschedulable.hint_namespaces(self._sharing_quota(claim.namespace))
             elif claim is not None:
                 for pod in self._claim_users.pods(claim):
                     self._queues.hint(self._queues.pods[pod], QUEUEING_HINTS[event])

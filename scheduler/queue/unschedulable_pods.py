@@ -37,6 +37,10 @@ class UnschedulablePods:
         """The number of the last hint that a node or a slice of devices was added."""
         self._by_reason: Final[dict[ReasonCode, IndexedHeap[SortKey]]] = {}
         self._by_gang: Final[dict[GangId, _GangPods]] = {}
+        self._kept_back: Final[dict[str, IndexedHeap[SortKey]]] = {}
+        """Pods that a quota keeps back, by namespace."""
+        self._last_freed: Final[dict[str, int]] = {}
+        """The number of the last hint for the pods of a namespace that its quota has room again."""
         self._hinted_pods: Final[IndexedHeap[SortKey]] = IndexedHeap()
         self._marked_count = 0
         self._marked: list[tuple[SortKey, int, IndexedHeap[SortKey]]] = []
@@ -64,6 +68,8 @@ class UnschedulablePods:
         pod = queued.pod
         for reason in reasons:
             _add(queued, self._by_reason.setdefault(reason, IndexedHeap()))
+            if reason is ReasonCode.QUOTA_EXCEEDED:
+                _add(queued, self._kept_back.setdefault(pod.id.namespace, IndexedHeap()))
         if pod.gang is not None:
             gang = self._by_gang.setdefault(pod.gang, _GangPods())
             if queued.reasons & _GANG_REASONS:
@@ -77,6 +83,13 @@ class UnschedulablePods:
             if not is_followed:
                 self._last[reason] = self._number
             if heap := self._by_reason.pop(reason, None):
+                self._mark(heap)
+
+    def hint_namespaces(self, namespaces: Iterable[str]) -> None:
+        """Mark the pods of namespaces that a quota keeps back, as part of the hint that was begun last."""
+        for namespace in namespaces:
+            self._last_freed[namespace] = self._number
+            if heap := self._kept_back.pop(namespace, None):
                 self._mark(heap)
 
     def is_retriable(self, queued: QueuedPod) -> bool:
@@ -114,7 +127,8 @@ class UnschedulablePods:
         return cause if cause.holds(partial(self._newest_hint, queued.pod)) else None
 
     def _newest_hint(self, pod: Pod, reasons: frozenset[ReasonCode]) -> int:
-        return max(self._freed.newest(pod, reasons), self._newest_unfollowed(reasons))
+        freed = self._last_freed.get(pod.id.namespace, 0) if ReasonCode.QUOTA_EXCEEDED in reasons else 0
+        return max(freed, self._freed.newest(pod, reasons), self._newest_unfollowed(reasons))
 
     def _newest_unfollowed(self, reasons: Iterable[ReasonCode]) -> int:
         return max((self._last.get(reason, 0) for reason in reasons), default=0)

@@ -1,7 +1,7 @@
 """
 The configuration: one YAML file, which flags of the command line override, checked completely before anything starts.
 
-- `schema`, `policies`, `observability`: the structs of the file; a key is documented at its field.
+- `schema`, `policies`, `observability`, `repairs`: the structs of the file; a key is documented at its field.
 - `loading`: reads a file (`untrusted_yaml`) and applies the flags; old names of keys keep working with a warning.
 - `validation`: says what is wrong with a file.
 - `reference`: generates `config/default.yaml` and `config/schema.json`.

@@ -112,6 +112,21 @@ class PodProtection(Section, frozen=True):
         return Protection(annotation=self.annotation, budgets=self.budgets, gangs=self.gangs)
 
 
+class ReclaimSettings(Section, frozen=True):
+    """
+    Whether pods that borrow are evicted for pods of the same priority within the guarantee of their DeviceQuota.
+
+    Pods of a lower priority go before them, pods of a higher one never. No quota is brought below its own guarantee.
+    Needs `devices`.
+    """
+
+    enabled: bool = False
+    """Whether devices that are lent are taken back by eviction. Without it a guarantee waits until pods end."""
+
+    minimum_run_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] = 600
+    """Seconds that a pod which borrows must have run before it may be evicted for that."""
+
+
 class PreemptionSettings(Section, frozen=True):
     """
     Whether pods of lower priority are evicted for pods of this profile that fit nowhere.
@@ -142,6 +157,9 @@ class PreemptionSettings(Section, frozen=True):
     protection: PodProtection = PodProtection()
     """What protects pods from eviction, and from which preemptors."""
 
+    reclaim: ReclaimSettings = ReclaimSettings()
+    """Whether devices that DeviceQuotas lend are taken back."""
+
     max_evictions_per_minute: Annotated[int, Meta(ge=1, le=100_000)] = 60
     """
     The most evictions within any minute for pods of this profile. The limit is never exceeded: a pod or gang that
@@ -160,6 +178,8 @@ class PreemptionSettings(Section, frozen=True):
             ceiling=self.max_evictions_per_minute,
             protection=self.protection.rules(),
             binds_below=self.protection.below_priority,
+            reclaims=self.reclaim.enabled and self.devices,
+            reclaim_minimum_run_seconds=self.reclaim.minimum_run_seconds,
         )
 
 

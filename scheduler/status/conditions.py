@@ -59,6 +59,8 @@ class ConditionReason(StrEnum):
     """Matching devices are offered by a device plugin of their node too."""
     DEVICES_AVOIDED = "DevicesAvoided"
     """Matching devices are not used for a while, because their binding conditions failed."""
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    """A DeviceQuota of the pod's namespace allows no more devices: a new node does not help."""
     NODE_RESERVED = "NodeReserved"
     """A fitting node is reserved for a pod that waits for too long."""
     TOO_COSTLY = "TooCostly"
@@ -127,6 +129,7 @@ CONDITION: Final[dict[ReasonCode, ConditionReason]] = {
     # Enough members exist; nodes are missing.
     ReasonCode.GANG_UNPLACED: ConditionReason.UNSCHEDULABLE,
     ReasonCode.GANG_TOPOLOGY: ConditionReason.UNSCHEDULABLE,
+    ReasonCode.QUOTA_EXCEEDED: ConditionReason.QUOTA_EXCEEDED,
     ReasonCode.GANG_BLOCKED: ConditionReason.MEMBER_CANNOT_START,
     ReasonCode.NO_SHAPE: ConditionReason.NO_SHAPE_HELPS,
     ReasonCode.NODE_RESERVED: ConditionReason.NODE_RESERVED,
@@ -202,6 +205,8 @@ def only_waits_for_claims(reasons: Sequence[Reason]) -> bool:
 
 _NODE_FOUND: Final = frozenset({ReasonCode.API_ERROR, ReasonCode.BINDING_FAILED, ReasonCode.VOLUME_BINDING_FAILED})
 """Codes of pods that had a node: what failed is a write, or the preparation of devices and volumes there."""
+_WITHOUT_NODES: Final = frozenset({ReasonCode.NO_NODES, ReasonCode.QUOTA_EXCEEDED})
+"""Codes of pods for which nodes are not what is missing, or of which there are none."""
 HINT_LEAD: Final = "Hint: "
 """The start of a hint in a condition; it stands behind the counts."""
 LONGEST_BYTES: Final = 8 * 1024
@@ -215,10 +220,11 @@ def condition_message(reasons: Sequence[Reason], node_count: int) -> str:
     Compose the condition's message: kube-scheduler's FitError word for word, then what Dovetail knows besides.
 
     FitError is `0/8 nodes are available:` and the sorted numbers of nodes by reason. If a PreFilter plugin refuses all
-    nodes, its reason stands there instead. A pod that had a node, or a cluster without nodes, has none.
+    nodes, its reason stands there instead. A pod that had a node or that a quota keeps back, or a cluster without
+    nodes, has none.
     """
     codes = {each.code for each in reasons}
-    if ReasonCode.NO_NODES in codes or (codes and codes <= _NODE_FOUND):
+    if codes & _WITHOUT_NODES or (codes and codes <= _NODE_FOUND):
         return truncated(" ".join(_own_words(reasons)), LONGEST_BYTES)
     counts = Counter[str]()
     for each in reasons:

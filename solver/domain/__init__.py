@@ -148,6 +148,17 @@ from solver.domain.preemption import (
     Victim,
 )
 from solver.domain.quantity import Quantity, QuantityError
+from solver.domain.quotas import (
+    ClaimCharge,
+    DeviceQuota,
+    QuotaError,
+    QuotaFinding,
+    QuotaKey,
+    QuotaResource,
+    QuotaShape,
+    QuotaTree,
+    WithdrawnDevice,
+)
 from solver.domain.reasons import (
     ALLOCATED_ELSEWHERE,
     FITS_ALONE,

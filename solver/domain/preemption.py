@@ -119,6 +119,9 @@ class PreemptionRules(msgspec.Struct, frozen=True, kw_only=True):
     ceiling: int = 1 << 20
     protection: Protection = Protection()
     binds_below: int = SYSTEM_CRITICAL_PRIORITY
+    reclaims: bool = False
+    """Whether pods of the same priority that borrow are victims too, for a pod within the guarantee of its quota."""
+    reclaim_minimum_run_seconds: int = 0
 
     def binding(self, priority: int) -> Protection:
         """Return the protection of pods from preemptors of a priority."""

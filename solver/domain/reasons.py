@@ -139,6 +139,8 @@ class ReasonCode(StrEnum):
     """The node is reserved for a pod that was passed over for too long."""
     RESERVATION_PENDING = "ReservationPending"
     """A node is reserved for the pod, and the resources that it needs there are not free yet."""
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    """A DeviceQuota of the pod's namespace, or one above it, allows fewer devices than the pod would add."""
     OUTRANKED = "Outranked"
     """The pod would fit alone; pods of higher priority, or more pods, need the same room."""
     BUDGET = "Budget"

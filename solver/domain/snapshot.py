@@ -13,6 +13,7 @@ from solver.domain.label_selectors import NodeSelectorTerm
 from solver.domain.node import Namespace, Node
 from solver.domain.pod import Pod
 from solver.domain.preemption import NodeReservation, NodeReservationLimits, PodDisruptionBudget, PreemptionRules
+from solver.domain.quotas import DeviceQuota, WithdrawnDevice
 from solver.domain.volumes import (
     CSIDriver,
     CSINode,
@@ -55,6 +56,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     leaving: tuple[PodId, ...] = ()
     """Pods of `pods` whose eviction is requested and not observed yet."""
     draws: tuple[tuple[DeviceId, tuple[tuple[CounterId, int], ...]], ...] = ()
+    quotas: tuple[DeviceQuota, ...] = ()
+    withdrawn: tuple[WithdrawnDevice, ...] = ()
+    """Devices that claims hold and no slice publishes any more; kept only where there are quotas."""
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):

@@ -129,7 +129,8 @@ def _next_victim_seconds(context: PreemptionContext, state: PreemptionState) -> 
 def leave_time(problem: Problem, budget: Budget) -> Budget:
     """Leave a fourth of the wall time to preemption, where a pod of the batch may have others evicted."""
     highest = max((pod.priority for pod in problem.batch.pods), default=0)
-    if not problem.policy.preemption.is_enabled or highest <= _lowest_running(problem):
+    rules = problem.policy.preemption
+    if not rules.is_enabled or highest < _lowest_running(problem) + (not rules.reclaims):
         return budget
     return dataclasses.replace(budget, seconds=budget.seconds * 3 / 4)
 
@@ -167,7 +168,8 @@ def _preemptors(problem: Problem, plan: Plan) -> tuple[Preemptor, ...]:
         if all(pod.preemption_policy != NEVER_PREEMPT and pod.id not in rejected for pod in pods)
     ]
     lowest = _lowest_running(problem) if found else 0
-    waiting = (each for each in found if priority_of(each) > lowest or any(pod.nominated_node_name for pod in each))
+    least = lowest if problem.policy.preemption.reclaims else lowest + 1
+    waiting = (each for each in found if priority_of(each) >= least or any(pod.nominated_node_name for pod in each))
     return tuple(sorted(waiting, key=lambda each: -priority_of(each)))
 
 

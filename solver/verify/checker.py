@@ -16,6 +16,7 @@ from solver.verify import (
     volumes,
 )
 from solver.verify.plan_context import PlanContext, new_allocations
+from solver.verify.quotas import quota_limits
 from solver.verify.snapshot_index import VerifierCache
 
 
@@ -58,4 +59,5 @@ def _violations(context: PlanContext, batch: Batch, plan: Plan) -> Iterator[Viol
         yield from requests.constraint_violations(new, context)
         yield from claims.derived_violations(new, context)
     yield from usage.violations(made, context)
+    yield from quota_limits.violations(made, context)
     yield from gangs.violations(batch, plan, context)

@@ -14,7 +14,14 @@ import yaml
 from e2e.controlplane import versions
 from scheduler.observe import logs, metrics
 from scheduler.settings import Settings
-from scheduler.settings.policies import Autoscaling, NodeReservations, PodProtection, PreemptionSettings, WeightSettings
+from scheduler.settings.policies import (
+    Autoscaling,
+    NodeReservations,
+    PodProtection,
+    PreemptionSettings,
+    ReclaimSettings,
+    WeightSettings,
+)
 from tests.support import house
 
 
@@ -53,7 +60,11 @@ def test_every_setting_is_read() -> None:
     read_by_the_schema |= {"group_labels", "group_attributes", "weights"} | _fields(WeightSettings)
     read_by_the_schema |= {"autoscaling"} | _fields(Autoscaling)
     read_by_the_schema |= (
-        {"preemption"} | _fields(PreemptionSettings) | _fields(PodProtection) | _fields(NodeReservations)
+        {"preemption"}
+        | _fields(PreemptionSettings)
+        | _fields(PodProtection)
+        | _fields(ReclaimSettings)
+        | _fields(NodeReservations)
     )
     unread = (
         _fields(Settings) - said_by_the_file_alone - read_by_the_schema - _attributes_outside("scheduler/settings/")

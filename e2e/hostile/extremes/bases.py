@@ -58,6 +58,7 @@ _SPECS: Final[dict[Kind, dict[str, Any]]] = {
     Kind.BUDGETS: {"spec": {"minAvailable": 1, "selector": {}}},
     Kind.POD_GROUPS: {"spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}},
     Kind.COSCHEDULING_GROUPS: {"spec": {"minMember": 1}},
+    Kind.QUOTAS: {"spec": {"namespaceSelector": {"matchLabels": {"a": "b"}}, "resources": [{"deviceClass": "a"}]}},
 }
 
 

@@ -34,6 +34,7 @@ _LAST: Final[dict[Kind, tuple[str, ...]]] = {
     Kind.BUDGETS: ("status", "disruptionsAllowed"),
     Kind.POD_GROUPS: ("status", "resourceClaimStatuses"),
     Kind.COSCHEDULING_GROUPS: ("spec", "minMember"),
+    Kind.QUOTAS: ("spec", "resources"),
 }
 _NO_QUANTITY: Final = "1.1.1"
 _RULES: Final[dict[Kind, tuple[tuple[str, ...], Any]]] = {

@@ -34,7 +34,8 @@ class QueueRun(msgspec.Struct, frozen=True, kw_only=True):
     `waits` has the sizes that occur. `used` is the share of all GPU-seconds in which jobs ran, from the first arrival
     to the last; None where all arrive at once. `makespan` is the time from the first arrival to the last end.
     `too_large` jobs ask for more than the cluster has and are left out, `stuck` ones never got all their GPUs.
-    `seconds` are CPU seconds of the whole run.
+    `seconds` are CPU seconds of the whole run. `moves` counts pods that were moved; what that cost their jobs is in the
+    makespan and in the waits of others, and no GPU counts as used meanwhile.
     """
 
     trace: str
@@ -49,6 +50,7 @@ class QueueRun(msgspec.Struct, frozen=True, kw_only=True):
     used: float | None
     makespan: float
     seconds: float = 0.0
+    moves: int = 0
 
 
 def figures(trace: JobTrace, policy: str, outcome: Outcome, seconds: float = 0.0) -> QueueRun:
@@ -62,7 +64,7 @@ def figures(trace: JobTrace, policy: str, outcome: Outcome, seconds: float = 0.0
             waits[name] = Waits(jobs=len(own), mean=fmean(own), p95=float(np.percentile(own, 95)))
     for job in started:
         begin = outcome.starts[job.number]
-        end = max(end, begin + job.seconds)
+        end = max(end, begin + job.seconds + outcome.delays.get(job.number, 0.0))
         used += job.gpus * max(0.0, min(begin + job.seconds, last) - begin)
     return QueueRun(
         trace=trace.name,
@@ -77,4 +79,5 @@ def figures(trace: JobTrace, policy: str, outcome: Outcome, seconds: float = 0.0
         used=used / (trace.machines * trace.gpus * trace.window) if trace.window else None,
         makespan=end - first,
         seconds=seconds,
+        moves=outcome.moves,
     )

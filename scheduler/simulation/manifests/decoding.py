@@ -189,6 +189,7 @@ KINDS: Final[Mapping[tuple[str, str], Kind]] = {
     ("policy", "PodDisruptionBudget"): Kind.BUDGETS,
     ("scheduling.k8s.io", "PodGroup"): Kind.POD_GROUPS,
     ("scheduling.x-k8s.io", "PodGroup"): Kind.COSCHEDULING_GROUPS,
+    ("dovetail.dev", "DeviceQuota"): Kind.QUOTAS,
 }
 WORKLOADS: Final = frozenset(
     {

@@ -113,6 +113,13 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
         ClusterEvent.CLASS_CHANGED,
     },
     ReasonCode.NODE_RESERVED: {ClusterEvent.NODE_ADDED, ClusterEvent.RESERVATION_RELEASED},
+    ReasonCode.QUOTA_EXCEEDED: CLAIM
+    | {
+        ClusterEvent.QUOTA_CHANGED,
+        ClusterEvent.NAMESPACE_CHANGED,
+        ClusterEvent.NOMINATION_ENDED,
+        ClusterEvent.CLASS_CHANGED,
+    },
     ReasonCode.RESERVATION_PENDING: {ClusterEvent.NODE_DELETED},
     ReasonCode.NODE_PORTS: {ClusterEvent.NODE_ADDED, ClusterEvent.PORTS_FREED, ClusterEvent.NOMINATION_ENDED},
     ReasonCode.POD_AFFINITY: LABELS | LEFT | {ClusterEvent.ASSIGNED_POD_ADDED, ClusterEvent.NAMESPACE_CHANGED},

@@ -15,6 +15,7 @@ from e2e.controlplane import versions
 from scheduler.observe import logs, metrics
 from scheduler.settings import Settings
 from scheduler.settings.policies import (
+    Autoscaling,
     NodeReservations,
     PodProtection,
     PreemptionSettings,
@@ -58,7 +59,7 @@ def test_every_setting_is_read() -> None:
     # The schema itself converts these to the solver's types.
     read_by_the_schema = {"policy", "drivers", "match_labels", "scheduler_name", "allocate_on_device_plugin_nodes"}
     read_by_the_schema |= {"group_labels", "group_attributes", "weights"} | _fields(WeightSettings)
-    read_by_the_schema |= {"shapes_complete"} | _fields(RepairSettings)
+    read_by_the_schema |= {"autoscaling"} | _fields(Autoscaling) | _fields(RepairSettings)
     read_by_the_schema |= (
         {"preemption"}
         | _fields(PreemptionSettings)

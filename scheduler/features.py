@@ -92,10 +92,7 @@ RIGHTS: Final[Mapping[Feature, tuple[Right, ...]]] = {
         *_each("patch", "scheduling.k8s.io", "podgroups/status", Kind.POD_GROUPS),
         *_each("list watch", "scheduling.x-k8s.io", "podgroups", Kind.COSCHEDULING_GROUPS),
     ),
-    Feature.QUOTAS: (
-        *_each("list watch", "dovetail.dev", "devicequotas", Kind.QUOTAS),
-        *_each("patch", "dovetail.dev", "devicequotas/status", Kind.QUOTAS),
-    ),
+    Feature.QUOTAS: (*_each("list watch", "dovetail.dev", "devicequotas", Kind.QUOTAS),),
 }
 
 KINDS: Final[Mapping[Feature, frozenset[Kind]]] = {

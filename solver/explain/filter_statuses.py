@@ -64,6 +64,7 @@ _PLUGINS: Final = {
     ReasonCode.NODE_FEATURES: FilterPlugin.NODE_DECLARED_FEATURES,
     ReasonCode.GANG_TOPOLOGY: FilterPlugin.OWN,
     ReasonCode.NODE_RESERVED: FilterPlugin.OWN,
+    ReasonCode.QUOTA_EXCEEDED: FilterPlugin.OWN,
 }
 """The plugin of each code; every other code of a node is about its devices."""
 _SEVERAL: Final = frozenset({FilterPlugin.NODE_RESOURCES_FIT, FilterPlugin.VOLUME_BINDING})

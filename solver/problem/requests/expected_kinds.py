@@ -21,12 +21,13 @@ class ExpectedKind(NamedTuple):
     """
     Pods that are likely to come: the resources of one, and its components with copies.
 
-    `worth` is that of room for one: its share times the devices that it asks for.
+    `devices` is its share times the devices that it asks for; `worth` is that of a place (`expected_room.weighted`).
     """
 
-    worth: int
+    devices: int
     requests: tuple[tuple[str, int], ...]
     components: tuple[tuple[int, int], ...]
+    worth: int = 0
 
 
 class ExpectedKinds(NamedTuple):
@@ -85,5 +86,5 @@ def _kinds(
             number = intern(found.component)
             copies[number] = copies.get(number, 0) + 1
         requests = tuple((resource, min(amount, _TOO_MUCH)) for resource, amount in each.requests if amount > 0)
-        devices = sum(request.alternatives[0].count for request in each.device_requests)
+        devices = max(1, sum(request.alternatives[0].count for request in each.device_requests))  # 0 of all devices
         yield ExpectedKind(each.share * devices, requests, tuple(copies.items()))

@@ -13,6 +13,7 @@ from e2e import plots
 from e2e.arguments import at_least_one
 from e2e.traces import alibaba, kept_runs, published, replay, report
 from e2e.traces.draws import FIRST_SEED
+from e2e.traces.observed import observed_command
 from e2e.traces.queues import queue_command
 from e2e.traces.replay import Curve, Setting
 from e2e.traces.workload import TraceError
@@ -26,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["queues"]:
         return queue_command.main(arguments[1:])
+    if arguments[:1] == ["observed"]:
+        return observed_command.main(arguments[1:])
     options = _parser().parse_args(arguments)
     try:
         settings = _settings(options)
@@ -85,7 +88,8 @@ def _bounds(setting: Setting, seed: int, results: Path) -> tuple[float, ...]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="make traces",
-        description="Replay public traces, beside published results. `queues` before options: jobs that end.",
+        description="Replay public traces, beside published results. "
+        "`queues` before options: jobs that end; `observed`: one's own cluster.",
     )
     parser.add_argument("--traces", type=Path, required=True, metavar="FOLDER", help="with the files of docs/traces.md")
     parser.add_argument(

@@ -15,7 +15,7 @@ import msgspec
 from rich.console import Console
 
 from e2e import plots
-from e2e.arguments import at_least_one
+from e2e.arguments import at_least_one, seconds_or_never
 from e2e.traces import kept_runs
 from e2e.traces.queues import job_figures, job_policies, job_report
 from e2e.traces.queues.job_batches import DovetailQueue
@@ -102,15 +102,6 @@ def _run(trace: JobTrace, name: str, setting: _Setting, results: Path) -> QueueR
     return kept_runs.read(path, QueueRun)
 
 
-def _seconds(text: str) -> float:
-    """Read a time after which a pod starves."""
-    if text == "never":
-        return math.inf
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither `never` nor a number of seconds")
-    return float(text)
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make traces queues", description="Replay queues of jobs of public traces.")
     parser.add_argument("--traces", type=Path, required=True, metavar="FOLDER", help="with the files of docs/traces.md")
@@ -132,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--starvation",
         nargs="+",
-        type=_seconds,
+        type=seconds_or_never,
         default=list(STARVATION),
         metavar="SECONDS",
         help="after how long a pod of dovetail starves, or `never`: a run for each (300 86400 never)",

@@ -125,6 +125,41 @@ def test_a_pod_that_has_run_for_long_is_thought_to_run_longer_than_several_young
     assert held(planned([*cluster("n1", "n2"), *old, *young, claim], [small], overdue=["small"])) == {"small": ("n1",)}
 
 
+WAITED = 1000
+CREATED = "2026-11-29T10:00:00Z"
+NOW = 1795946400 + WAITED
+"""Pods that were created then have waited for `WAITED` seconds."""
+
+
+def when(now: int, objects: Sequence[Any], *pods: Pod, gangs: Sequence[Gang] = ()) -> dict[str, tuple[str, ...]]:
+    """Return what is held for overdue pods at a time."""
+    rules = replace(Policy().preemption, now=now)
+    batch = Batch(pods=pods, overdue=tuple(pod.id for pod in pods), gangs=tuple(gangs))
+    return held(solve(b.snapshot(*objects), batch, Policy(preemption=rules), s.PATIENT, SolverCache()))
+
+
+def test_no_node_is_held_before_the_pod_has_waited_as_long_as_others_there_have_run() -> None:
+    """Two pods of n1 have run for 500 s each, the one of n2 for 1200."""
+    pods = [*started(NOW - 499, [*running("a", "n1", 0), *running("a2", "n1", 1)])]
+    objects = [*cluster("n1", "n2"), BIG_CLAIM, *pods, *started(NOW - 1199, running("b", "n2", 0, 1))]
+    big = replace(BIG, creation=CREATED)
+    assert when(NOW, objects, big) == {"big": ("n1",)}
+    later = replace(big, creation="2026-11-29T10:00:01Z")
+    assert when(NOW, objects, later) == {}
+    assert when(NOW, objects, replace(big, creation="")) == {"big": ("n1",)}  # it is not known how long it has waited
+    assert when(0, objects, later) == {"big": ("n1",)}
+
+
+def test_all_nodes_of_a_gang_together_are_to_be_free_within_the_time_that_it_has_waited() -> None:
+    gang = Gang(id=b.gang_id("g"), min_count=2, member_count=2)
+    pairs = [asking(f"g{at}", 4) for at in range(2)]
+    members = [replace(b.member(pod, "g"), creation=CREATED) for pod, _ in pairs]
+    objects = [*cluster("n1", "n2", "n3", "n4"), *(claim for _, claim in pairs)]
+    busy = [each for at in (1, 2, 3, 4) for each in running(f"r{at}", f"n{at}", 0)]
+    assert when(NOW, [*objects, *started(NOW - 499, busy)], *members, gangs=[gang]) == {"g0": ("n1", "n2")}
+    assert when(NOW, [*objects, *started(NOW - 500, busy)], *members, gangs=[gang]) == {}
+
+
 def test_one_pod_is_thought_to_end_sooner_than_the_last_of_several_that_are_hardly_younger() -> None:
     one = started(100, running("one", "n1", 0))
     several = [each for at in range(4) for each in started(105 + at, running(f"other-{at}", "n2", at))]

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final, Protocol
 
+import msgspec
+
 from scheduler.cluster import Cluster
 from scheduler.queue.starvation import StarvationTracker
 from scheduler.settings.schema import BatchLimits
@@ -69,7 +71,9 @@ class DovetailBatches:
         """Decide the pods, at most so many at once as the scheduler does."""
         for pods in _batches(waiting, BatchLimits().max_pods):
             batch = self._starvation.marked(cluster.with_gangs(Batch(pods=tuple(pods))), now)
-            plan = solve(cluster.snapshot(), batch, self._policy, Budget(seconds=_PATIENCE_SECONDS), self._cache)
+            rules = msgspec.structs.replace(self._policy.preemption, now=int(now))
+            policy = msgspec.structs.replace(self._policy, preemption=rules)
+            plan = solve(cluster.snapshot(), batch, policy, Budget(seconds=_PATIENCE_SECONDS), self._cache)
             self._starvation.decided(batch, plan, now)
             take(plan, batch)
             for placement in plan.placements:

@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from msgspec import structs
+
 from solver.arrays import MOST
-from solver.domain import EXPECTED_ROOM, Claim, ClaimId, DeviceClass, ExpectedPod, Policy, SubRequest
+from solver.domain import EXPECTED_ROOM, Claim, ClaimId, DeviceClass, ExpectedPod, Policy, PreemptionRules, SubRequest
 from solver.feasibility import claims as claim_rules
 from solver.problem.requests import demand
 from solver.problem.requests.component import Component, components_of
@@ -48,6 +50,7 @@ class ExpectedKindsCache:
         """Return the kinds that a policy expects; none where it does not look at their room."""
         if not policy.expected or EXPECTED_ROOM not in policy.levels:
             return ExpectedKinds()
+        policy = structs.replace(policy, preemption=PreemptionRules())  # which say the time
         for known in self._known:
             if known[0] == policy and known[1] == classes:
                 return known[2]

@@ -33,8 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = _settings(options)
         known = published.allocated(options.traces)
-        curves = [_run(setting, policy, seed, options.results) for setting, policy, seed in _wanted(options, settings)]
-        bounds = {(s.name, seed): _bounds(s, seed, options.results) for s in settings for seed in _seeds(options)}
+        curves = [_run(setting, policy, seed, options) for setting, policy, seed in _wanted(options, settings)]
+        bounds = {(s.name, seed): _bounds(s, seed, options) for s in settings for seed in _seeds(options)}
     except TraceError as error:
         print(error, file=sys.stderr)
         return 2
@@ -67,22 +67,24 @@ def _wanted(options: argparse.Namespace, settings: Sequence[Setting]) -> Iterato
                 yield setting, policy, seed
 
 
-def _run(setting: Setting, policy: str, seed: int, results: Path) -> Curve:
+def _run(setting: Setting, policy: str, seed: int, options: argparse.Namespace) -> Curve:
     """Measure one run, unless an earlier command has."""
-    path = results / setting.name / f"{policy}-{seed}.json"
-    if not path.exists():
-        print(f"{setting.name}, {policy}, seed {seed}", file=sys.stderr)
-        kept_runs.write(path, replay.replay(setting, policy, seed))
-    return kept_runs.read(path, Curve)
+    path = options.results / setting.name / f"{policy}-{seed}.json"
+    folders = kept_runs.DOVETAIL if policy in {replay.DOVETAIL, replay.EXPECTING} else kept_runs.SIMPLE
+    return kept_runs.kept(
+        path, Curve, folders, lambda: replay.replay(setting, policy, seed), whatever_code=options.keep
+    )
 
 
-def _bounds(setting: Setting, seed: int, results: Path) -> tuple[float, ...]:
-    path = results / setting.name / f"bound-{seed}.json"
-    if not path.exists():
-        print(f"{setting.name}, the bound, seed {seed}", file=sys.stderr)
-        path.write_bytes(msgspec.json.encode(replay.bounds(setting, seed)))
-    found: tuple[float, ...] = msgspec.json.decode(path.read_bytes(), type=tuple[float, ...])
-    return found
+def _bounds(setting: Setting, seed: int, options: argparse.Namespace) -> tuple[float, ...]:
+    path = options.results / setting.name / f"bound-{seed}.json"
+    return kept_runs.kept(
+        path,
+        tuple[float, ...],
+        kept_runs.SIMPLE,
+        lambda: replay.bounds(setting, seed),
+        whatever_code=options.keep,
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -111,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="where runs are kept (results/traces)",
     )
+    parser.add_argument("--keep", action="store_true", help="also take runs that other code has made")
     return parser
 
 

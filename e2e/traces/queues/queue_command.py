@@ -38,9 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     try:
         runs = [
-            _run(trace, name, setting, options.results)
-            for trace in _traces(options)
-            for name, setting in _policies(options)
+            _run(trace, name, setting, options) for trace in _traces(options) for name, setting in _policies(options)
         ]
     except TraceError as error:
         print(error, file=sys.stderr)
@@ -85,21 +83,23 @@ def _policies(options: argparse.Namespace) -> Iterator[tuple[str, _Setting]]:
             yield name, _Setting(seconds, moves)
 
 
-def _run(trace: JobTrace, name: str, setting: _Setting, results: Path) -> QueueRun:
+def _run(trace: JobTrace, name: str, setting: _Setting, options: argparse.Namespace) -> QueueRun:
     """Measure one run, unless an earlier command has."""
-    policy = f"{name}-{setting}" if name in DOVETAIL else name
-    path = results / trace.name / f"{policy}.json"
-    if not path.exists():
-        print(f"{trace.name}, {policy}", file=sys.stderr)
+    known = DOVETAIL.get(name)
+    policy = f"{name}-{setting}" if known is not None else name
+
+    def measure() -> QueueRun:
         began = time.process_time()
-        known = DOVETAIL.get(name)
         if known is not None:
             ours = DovetailQueue(trace, setting.starvation, known)
             outcome = simulate(trace, ours, ours, setting.moves)
         else:
             outcome = simulate(trace, job_policies.MAKE[name]())
-        kept_runs.write(path, job_figures.figures(trace, policy, outcome, round(time.process_time() - began, 3)))
-    return kept_runs.read(path, QueueRun)
+        return job_figures.figures(trace, policy, outcome, round(time.process_time() - began, 3))
+
+    folders = kept_runs.SIMPLE if known is None else kept_runs.DOVETAIL
+    path = options.results / trace.name / f"{policy}.json"
+    return kept_runs.kept(path, QueueRun, folders, measure, whatever_code=options.keep)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -149,4 +149,5 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="where runs are kept (results/traces/queues)",
     )
+    parser.add_argument("--keep", action="store_true", help="also take runs that other code has made")
     return parser

@@ -136,7 +136,7 @@ def _series() -> Iterator[str]:
         "# All series",
         "",
         "`/metrics` serves these, and the process's own memory, descriptors and garbage collection.",
-        "[metrics](../metrics.md) says what to look at.",
+        "[alerts, dashboards](../runbook.md) says what to look at.",
         "",
     )
     collectors = dict.fromkeys(made.registry._names_to_collectors.values())
@@ -171,7 +171,7 @@ def _reasons() -> Iterator[str]:
         "",
         "JSON output of commands, `dovetail_unplaced_pods_total` and the log name the cause of a waiting pod by these",
         "codes. The meaning of a code never changes. The second column is the reason of the condition `PodScheduled`",
-        "that a pod with this cause alone gets ([conditions](../conditions.md)).",
+        "that a pod with this cause alone gets ([explain](../explain.md#reasons)).",
         "",
     )
     rows = ((f"`{code}`", f"`{CONDITION[code]}`", _text(ReasonCode, code.name)) for code in ReasonCode)
@@ -197,7 +197,7 @@ def _events() -> Iterator[str]:
     yield from (
         "# Events",
         "",
-        "`kubectl describe pod` shows them. [conditions](../conditions.md#events) says how often they are written.",
+        "`kubectl describe pod` shows them. [explain](../explain.md#events) says how often they are written.",
         "",
     )
     types = {

@@ -5,7 +5,7 @@ The message begins with kube-scheduler's, word for word: `0/12 nodes are availab
 allocate all claims.` Then comes what to write instead, where that is known, and then what Dovetail knows besides:
 `Hint: split it over pods with at most 8 each. request gpus: needs 16 devices, 12 match, 3 free.`
 
-The reason is one of a closed list (docs/conditions.md). It is `Unschedulable` wherever kube-scheduler writes that:
+The reason is one of a closed list (docs/explain.md). It is `Unschedulable` wherever kube-scheduler writes that:
 autoscalers (Cluster Autoscaler, Karpenter) act on it, and simulate by kube-scheduler's rules whether a new node helps.
 Where only a rule or a wait of Dovetail keeps a pod from a node, kube-scheduler would bind it, and no new node helps.
 

@@ -17,7 +17,7 @@ from scheduler.cli.main import COMMANDS, parser_of_line
 from scheduler.observe import logs, metrics
 from scheduler.settings import reference, schema
 from scheduler.status import events
-from scheduler.status.conditions import CONDITION
+from scheduler.status.conditions import CONDITION, ConditionReason
 from solver.domain import ClusterEvent, ReasonCode
 
 TARGET: Final = Path(__file__).with_suffix("")
@@ -169,9 +169,19 @@ def _reasons() -> Iterator[str]:
     yield from (
         "# Reasons",
         "",
-        "JSON output of commands, `dovetail_unplaced_pods_total` and the log name the cause of a waiting pod by these",
-        "codes. The meaning of a code never changes. The second column is the reason of the condition `PodScheduled`",
-        "that a pod with this cause alone gets ([explain](../explain.md#reasons)).",
+        "Why a pod waits: the reason of its condition `PodScheduled`, and the finer codes behind it",
+        "([explain](../explain.md)). The API server itself writes the reason `SchedulingGated`.",
+        "",
+        "## Of the condition",
+        "",
+    )
+    yield from _table(("reason", "when, and what helps"), _members(ConditionReason))
+    yield from (
+        "",
+        "## Codes",
+        "",
+        "JSON output of commands, `dovetail_unplaced_pods_total` and the log name the cause by these codes. The",
+        "meaning of a code never changes. The second column is the condition's reason of a pod with this cause alone.",
         "",
     )
     rows = ((f"`{code}`", f"`{CONDITION[code]}`", _text(ReasonCode, code.name)) for code in ReasonCode)

@@ -3,9 +3,10 @@ Node reservations against starvation: for pods that have waited too long and get
 
 A pod gets a node on which it would fit if all pods had ended that end by themselves; DaemonSet pods and static pods do
 not. Of these nodes it gets the one on which it may fit first: where the pods that hold what is missing have not run for
-long. A gang gets as many nodes as it needs, in the same order. A reserved node stands empty bit by bit, so that nodes
-are reserved only where that is thought to take no longer than the pod has waited. An earlier reservation stays while
-the pod could still fit there. The share of the nodes that is reserved, in all and for one namespace, is bounded.
+long. A gang gets as many nodes as it needs, in the same order. Its nodes stand empty bit by bit until the last one is
+free, so that several are reserved only where that is thought to take no longer than it has waited. An earlier
+reservation stays while the pod could still fit there. The share of the nodes that is reserved, in all and for one
+namespace, is bounded.
 """
 
 import math
@@ -167,9 +168,7 @@ def _hold(
     ids, known = {pod.id for pod in group}, after.inventory.node_index
     ages, waited = _ages(after, _classes_of(after, ids)), _waited(after, group)
     stays = [known[name] for name in earlier.nodes if name in known] if earlier is not None else []
-    order = [*stays, *(node for node, age in ages.items() if age <= waited and node not in stays)]
-    if not order:
-        return None
+    order = [*stays, *(node for node in ages if node not in stays)]
     snapshot = _when_ended(after.snapshot, group)
     gangs = tuple(gang for gang in after.batch.gangs if gang.id == group[0].gang)
     batch = Batch(pods=group, gangs=gangs, overdue=tuple(ids), node_reservations=others)
@@ -178,7 +177,7 @@ def _hold(
         return None
     choices = _fitting(ended, order)
     nodes = sorted({choice.node for choice in choices})
-    if not nodes or sum(ages[node] for node in nodes if node not in stays) > waited:
+    if not nodes or (nodes[1:] and sum(ages[node] for node in nodes if node not in stays) > waited):
         return None
     return NodeReservation(
         pod=group[0].id,

@@ -42,6 +42,7 @@ PLURALS = {
     "ResourceClaim": "resourceclaims",
     "ResourceClaimTemplate": "resourceclaimtemplates",
     "DeviceTaintRule": "devicetaintrules",
+    "DeviceHold": "deviceholds",
     "RuntimeClass": "runtimeclasses",
     "StorageClass": "storageclasses",
     "PersistentVolume": "persistentvolumes",

@@ -16,6 +16,7 @@ from solver.domain import (
     CSINode,
     CSIStorageCapacity,
     DeviceClass,
+    DeviceHold,
     DeviceTaintRule,
     Namespace,
     Node,
@@ -51,6 +52,7 @@ class Kind(StrEnum):
     BUDGETS = "poddisruptionbudgets"
     POD_GROUPS = "podgroups"
     COSCHEDULING_GROUPS = "podgroups.scheduling.x-k8s.io"
+    HOLDS = "deviceholds"
 
 
 STORAGE_KINDS: Final = frozenset(
@@ -85,6 +87,7 @@ Object = (
     | StorageObject
     | PodDisruptionBudget
     | PodGroup
+    | DeviceHold
 )
 
 

@@ -157,10 +157,14 @@ def equivalence_keys(
     backoff: PreemptionBackoff,
     clock: Callable[[], float] = time.monotonic,
 ) -> EquivalenceKeys:
-    """Make what gives pods their keys; one that may not evict for a while, or has nodes reserved, gets none."""
+    """
+    Make what gives pods their keys.
+
+    One that may not evict for a while, has nodes reserved, or for which room is held, gets none.
+    """
 
     def has_history(pod: Pod) -> bool:
-        return pod.uid in backoff or starvation.has_nodes(pod.uid)
+        return pod.uid in backoff or starvation.has_nodes(pod.uid) or cluster.holds.has_seat_for(pod)
 
     return EquivalenceKeys(cluster.claim, has_history, lambda pod: starvation.is_overdue(pod, clock()))
 

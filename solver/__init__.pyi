@@ -19,8 +19,11 @@ from .fleet import grouped_supply as grouped_supply
 from .fleet import selected_devices as selected_devices
 from .fleet import selected_pools as selected_pools
 from .fleet import totals_of as totals_of
+from .held_room import running_place as running_place
+from .holds.held_places import places_of as places_of
 from .preemption.defragmentation import fewest_moves as fewest_moves
 from .preemption.nominated_room import reserve_for_nominated as reserve_for_nominated
+from .preemption.what_if import after_plan as after_plan
 from .preemption.what_if import is_freed as is_freed
 from .preemption.what_if import snapshot_after as snapshot_after
 from .problem.devices.slice_cache import SelectorResults as SelectorResults

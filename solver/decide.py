@@ -3,7 +3,7 @@ The story on one page: how a batch becomes a plan.
 
 A decision is a sequence of rounds. `_round` runs these steps on a batch:
 
-1. reserve room for nominated pods, and `prepare` the dense problem;
+1. hold room for pods to come (`held_room`), reserve it for nominated pods, and `prepare` the dense problem;
 2. place pods by the `greedy`: the first solution;
 3. `search` for a better solution, or a proof;
 4. assign volumes (`volume_matching`), and `extract` named devices;
@@ -15,6 +15,8 @@ Three findings start another round on a smaller batch:
 - some pods are hard to decide and independent of the others: the others are decided first (`_deferred`);
 - some pods get no volumes after all: the others are decided without them (`_without_contended`);
 - pods of low priority stand in the way of victims: pods of high priority are decided first (`_important_first`).
+
+Pods for which room is held come first: they are placed on it, without a round, if they fit (`holds`).
 
 Called by the worker of the shell, by simulation and by diagnosis.
 """
@@ -28,7 +30,7 @@ from typing import Final
 
 from msgspec import structs
 
-from solver import extract, greedy, reservations, unplaced, volume_matching
+from solver import extract, greedy, held_room, reservations, unplaced, volume_matching
 from solver.domain import (
     Batch,
     Budget,
@@ -46,6 +48,9 @@ from solver.domain import (
     UndecidedCause,
     Unplaced,
 )
+from solver.holds import seats_first
+from solver.holds.seating import SeatingContext
+from solver.holds.seats import assigned
 from solver.model.objective import best_of, evaluate
 from solver.preemption import nominated_room, preempt
 from solver.problem.prepare import prepare
@@ -114,7 +119,7 @@ def _decided(decision: _Decision, batch: Batch) -> Plan:
     """Run the rounds, report where they stopped, and take out the pods that need another decision."""
     budget = decision.budget
     batch = _without_repetitions(batch)
-    plan = _round(decision, batch)
+    plan = _seats_first(decision, batch)
     decision.cache.paid_units += budget.work.cost.spent
     plan = _without_skipped(plan, batch, budget.work) if budget.may_defer else plan
     work = budget.work
@@ -128,12 +133,30 @@ def _decided(decision: _Decision, batch: Batch) -> Plan:
     return structs.replace(plan, report=report)
 
 
+def _seats_first(decision: _Decision, batch: Batch) -> Plan:
+    """Decide a batch; pods whose room is held (DeviceHold) come first, so that they get it."""
+    snapshot, policy = decision.snapshot, decision.policy
+    claims = {claim.id: claim for claim in snapshot.claims} if snapshot.holds else {}
+    seats = assigned(snapshot.holds, batch.pods, claims)
+    if not seats:
+        return _round(decision, batch)
+    return seats_first.decided(
+        snapshot,
+        batch,
+        seats,
+        SeatingContext(policy, decision.cache, decision.budget),
+        lambda then, part, rules: _round(replace(decision, snapshot=then, policy=rules), part),
+        is_seating=decision.searches,
+    )
+
+
 def _round(decision: _Decision, batch: Batch) -> Plan:
     """Decide a batch, and start another round where that has to be done without some of its pods."""
     budget, policy, cache = decision.budget, decision.policy, decision.cache
 
-    # Room is reserved for pods with a nominated node, then the problem is built.
-    snapshot = nominated_room.reserve_for_nominated(decision.snapshot, batch, policy, cache, budget.at("holding"))
+    # Room is held for others and reserved for pods with a nominated node, then the problem is built.
+    snapshot = held_room.as_seen(decision.snapshot, batch, cache.running_places)
+    snapshot = nominated_room.reserve_for_nominated(snapshot, batch, policy, cache, budget.at("holding"))
     problem = prepare(snapshot, batch, policy, cache, budget)
 
     tried = greedy.candidates(problem, budget.at_least(budget.params.greedy_wall_share).at("greedy").should_stop)

@@ -10,7 +10,8 @@ from scheduler.cluster import contention, gangs, nominations, object_store
 from scheduler.cluster.assume_cache import AssumeCache, Assumptions
 from scheduler.cluster.devices import Duplicate
 from scheduler.cluster.gang_members import GangMembers
-from scheduler.cluster.gangs import GangProgress
+from scheduler.cluster.gangs import GangIndex, GangProgress
+from scheduler.cluster.hold_cache import HoldCache
 from scheduler.cluster.interning import Interner
 from scheduler.cluster.nominations import NominationAges, Nominations, is_void
 from scheduler.cluster.object_store import TABLES, ObjectStore
@@ -53,6 +54,7 @@ class Cluster:
         self._nominations = Nominations()
         self._nomination_ages = NominationAges(clock)
         self._storage = Storage()
+        self.holds = HoldCache()
         self.interner = Interner()
         """Shares equal parts of the objects."""
 
@@ -72,25 +74,26 @@ class Cluster:
             case Kind.CLAIMS:
                 claim, claim_id = expect(change.value, Claim), ClaimId(*split_key(change.key))
                 return self._apply_claim(claim.id if claim is not None and claim.id == claim_id else claim_id, claim)
-            case kind if kind in gangs.KINDS:
-                return self._store.gangs.apply(kind, change.key, change.value)
-            case kind if kind in STORAGE_KINDS:
-                return self._storage.apply(kind, change.key, change.value)
+            case kind if (part := self._part(kind)) is not None:
+                return part.apply(kind, change.key, change.value)
             case _:
                 return self._apply_other(change)
 
+    def _part(self, kind: Kind) -> GangIndex | Storage | HoldCache | None:
+        """Return what keeps the objects of a kind by itself, and not in the store."""
+        if kind in gangs.KINDS:
+            return self._store.gangs
+        return self._storage if kind in STORAGE_KINDS else self.holds if kind is Kind.HOLDS else None
+
     def seen(self, kind: Kind, key: str) -> Object | None:
         """Return an object as the watch last gave it, without assumptions."""
-        if kind in gangs.KINDS:
-            return self._store.gangs.seen(kind, key)
-        return self._storage.seen(kind, key) if kind in STORAGE_KINDS else self._store.seen(kind, key)
+        part = self._part(kind)
+        return self._store.seen(kind, key) if part is None else part.seen(kind, key)
 
     def reindex(self, kind: Kind, key: str, value: Object | None) -> None:
         """Restore an object on which `apply` raised, and rebuild every index. The cost grows with all objects."""
-        if kind in gangs.KINDS:
-            self._store.gangs.restore(kind, key, value)
-        elif kind in STORAGE_KINDS:
-            self._storage.restore(kind, key, value)
+        if (part := self._part(kind)) is not None:
+            part.restore(kind, key, value)
         else:
             self._store = self._store.reindexed(kind, key, value)
             self._refresh(tuple(self._store.pods), (*self._store.claims, *self._assume_cache.special_ids()))
@@ -107,6 +110,7 @@ class Cluster:
             pods |= self._nominations.replace(assumptions.nominations, assumptions.leaving)
             self._refresh(pods, claims)
             self._storage.replace(assumptions.volumes)
+            self.holds.replace(assumptions.holds)
         store = self._store
         snapshot = Snapshot(
             nodes=store.nodes.values(),
@@ -121,15 +125,17 @@ class Cluster:
             nominated=self._fresh(self._stale() if assumptions is None else assumptions.stale),
             gangs=store.gangs.in_use(),
             leaving=self._nominations.export()[1],
+            holds=self.holds.values(),
         )
         return self._storage.overlay(snapshot)
 
     def assumptions(self) -> Assumptions:
         """Return all unconfirmed assumptions, for the `snapshot` of a replica."""
         nominations, leaving = self._nominations.export()
-        draws, volumes = self._store.allocated_devices.altered(), self._storage.export()
-        exported = msgspec.structs.replace(self._assume_cache.export(), draws=draws, volumes=volumes)
-        return msgspec.structs.replace(exported, nominations=nominations, leaving=leaving, stale=self._stale())
+        exported = msgspec.structs.replace(self._assume_cache.export(), volumes=self._storage.export())
+        draws, stale = self._store.allocated_devices.altered(), self._stale()
+        exported = msgspec.structs.replace(exported, draws=draws, stale=stale, holds=self.holds.export())
+        return msgspec.structs.replace(exported, nominations=nominations, leaving=leaving)
 
     def preempt(self, preemption: Preemption) -> tuple[Transition, ...]:
         """Assume that its pods are nominated and its victims are leaving, until the watch shows it."""
@@ -227,16 +233,17 @@ class Cluster:
         return tuple(each for each in claims if each is not None)
 
     def check(self, unit: Unit) -> tuple[Reason, ...]:
-        """
-        Return the changes since the decision because of which a unit must not be written; empty if it may be.
-
-        Uses the present state without the unit's own assumptions.
-        """
-        return checks.objections(self._store, self._storage, unit)
+        """Return the changes since its decision that forbid a unit, by the present state without its assumptions."""
+        return checks.objections(self._store, self._storage, self.holds, unit)
 
     def check_gangs(self, unit: Unit) -> tuple[Reason, ...]:
         """Return what forbids the first binding of a unit with written claims: members or PodGroups were deleted."""
         return checks.group_conflicts(self._store, unit)
+
+    @property
+    def store(self) -> ObjectStore:
+        """All objects but those of storage and holds."""
+        return self._store
 
     def namespace(self, name: str) -> Namespace | None:
         """Return a namespace."""
@@ -261,8 +268,7 @@ class Cluster:
 
     def contested_devices(self) -> tuple[tuple[DeviceId, tuple[ClaimId, ...]], ...]:
         """Return every device that one claim holds exclusively and other claims hold too."""
-        allocated = self._store.allocated_devices
-        return tuple((device, tuple(sorted(allocated.holders(device)))) for device in allocated.contested())
+        return self._store.allocated_devices.contested()
 
     def pod(self, key: PodId) -> Pod | None:
         """Return a pod with assumptions applied."""
@@ -330,8 +336,7 @@ class Cluster:
 
     def pods_using(self, claim: ClaimId) -> tuple[Pod, ...]:
         """Return the pods that reference a claim, with assumptions applied, sorted by key."""
-        pods = self._store.assumed_pods
-        return tuple(pods[key] for key in sorted(self._store.pods_by_claim.get(claim, ())))
+        return tuple(self._store.assumed_pods[key] for key in sorted(self._store.pods_by_claim.get(claim, ())))
 
     def special_claims(self, pod: PodId, uid: str) -> tuple[Claim, ...]:
         """Return the special claims (extended resources) of a pod, as the watch last gave them."""
@@ -354,10 +359,10 @@ class Cluster:
             self._storage.forget(before.uid)  # its volumes are bound, or are not bound any more
         self._nominations.confirm(key, after)
         if before is None or (after is not None and after.uid == before.uid):
-            return (self._refresh_pod(key, conflict),)
+            return self._refresh_pod(key, conflict)
         self._assume_cache.forget_consumer(before.uid, before.claim_ids)
         claims = (*before.claim_ids, *self._assume_cache.pod_gone(before.uid))
-        return (self._refresh_pod(key, conflict), *self._refresh((), claims))
+        return (*self._refresh_pod(key, conflict), *self._refresh((), claims))
 
     def _apply_claim(self, key: ClaimId, after: Claim | None) -> tuple[Transition, ...]:
         if self._store.claims.get(key) == after:
@@ -376,14 +381,17 @@ class Cluster:
 
     def _refresh(self, pods: Iterable[PodId], claims: Iterable[ClaimId]) -> tuple[Transition, ...]:
         """Apply the assumptions to these objects again; return a transition for each that changed."""
-        transitions = [self._refresh_claim(key) for key in claims] + [self._refresh_pod(key) for key in pods]
+        transitions = [self._refresh_claim(key) for key in claims]
+        transitions += [each for key in pods for each in self._refresh_pod(key)]
         return tuple(each for each in transitions if each.before != each.after)
 
-    def _refresh_pod(self, key: PodId, conflict: Reason | None = None) -> Transition:
+    def _refresh_pod(self, key: PodId, conflict: Reason | None = None) -> tuple[Transition, ...]:
+        """Apply the assumptions to a pod again; the places that it closes come after its own transition."""
         pod = self._store.pods.get(key)
         shown = self._nominations.overlay(self._assume_cache.overlay_pod(pod)) if pod is not None else None
         before = self._store.set_assumed_pod(key, shown)
-        return Transition(kind=Kind.PODS, key=str(key), before=before, after=shown, conflict=conflict)
+        own = Transition(kind=Kind.PODS, key=str(key), before=before, after=shown, conflict=conflict)
+        return (own, *self.holds.pod_changed(key, shown, is_seen=pod is not None and bool(pod.node_name)))
 
     def _refresh_claim(self, key: ClaimId, conflict: Reason | None = None) -> Transition:
         claim = self._store.claims.get(key)

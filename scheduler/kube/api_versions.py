@@ -18,6 +18,8 @@ POD_GROUP_VERSIONS: Final = ("v1beta1", "v1alpha3", "v1alpha2")
 """Versions of PodGroup that can be decoded, the newest first: 1.37, 1.37, 1.36. Older servers have no PodGroups."""
 COSCHEDULING_VERSION: Final = "v1alpha1"
 """The version of the PodGroups of the scheduler plugin Coscheduling."""
+OWN_VERSION: Final = "v1alpha1"
+"""The version of the kinds of dovetail.dev."""
 
 _POD_GROUP_CONDITIONS: Final = {"v1alpha2": "PodGroupScheduled"}
 _POD_GROUP_CONDITION: Final = "PodGroupInitiallyScheduled"

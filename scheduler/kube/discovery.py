@@ -21,6 +21,7 @@ from scheduler.kube import paths
 from scheduler.kube.api_versions import (
     COSCHEDULING_VERSION,
     NEEDED_VERSION,
+    OWN_VERSION,
     POD_GROUP_VERSIONS,
     TAINT_RULE_VERSIONS,
     has_fractional_capacity,
@@ -28,7 +29,7 @@ from scheduler.kube.api_versions import (
 from scheduler.kube.client import Client, Version
 from scheduler.kube.decode.slices import with_whole_steps
 from scheduler.kube.errors import DecodeError, Forbidden, KubeError
-from solver.domain import COSCHEDULING_GROUP, SCHEDULING_GROUP, ResourceSlice
+from solver.domain import COSCHEDULING_GROUP, DOVETAIL_GROUP, SCHEDULING_GROUP, ResourceSlice
 
 _POD_GROUPS: Final = "podgroups"
 _PERIOD_SECONDS: Final = 10.0
@@ -107,16 +108,17 @@ class DiscoveredKinds(msgspec.Struct, frozen=True, kw_only=True):
 
 async def discover(client: Client) -> DiscoveredKinds:
     """Ask the server. Raises KubeError."""
-    version, resources, scheduling, coscheduling = await asyncio.gather(
+    version, resources, scheduling, coscheduling, own = await asyncio.gather(
         client.server_version(),
         client.discover(paths.RESOURCE_GROUP),
         client.discover(SCHEDULING_GROUP),
         client.discover(COSCHEDULING_GROUP),
+        client.discover(DOVETAIL_GROUP),
     )
     served = served_kinds(resources, version)
     if served.problem:
         return served
-    groups = group_kinds(scheduling, coscheduling)
+    groups = (*group_kinds(scheduling, coscheduling), *own_kinds(own))
     return msgspec.structs.replace(served, paths=(*served.paths, *groups))
 
 
@@ -190,6 +192,12 @@ def group_kinds(scheduling: Versions, coscheduling: Versions) -> tuple[tuple[Kin
         path = paths.collection(COSCHEDULING_GROUP, COSCHEDULING_VERSION, _POD_GROUPS)
         found.append((Kind.COSCHEDULING_GROUPS, path))
     return tuple(found)
+
+
+def own_kinds(versions: Versions) -> tuple[tuple[Kind, str], ...]:
+    """Return the kinds of Dovetail itself that are installed."""
+    served = any(version == OWN_VERSION and Kind.HOLDS.value in resources for version, resources in versions)
+    return ((Kind.HOLDS, paths.HOLDS),) if served else ()
 
 
 class _Metadata(msgspec.Struct):

@@ -31,7 +31,19 @@ from scheduler.queue.gangs import QueuedGangs
 from scheduler.queue.pod_queues import MOST_MOVES, PodQueues
 from scheduler.queue.queued_pod import PodIdsByKey, PodState, QueuedPod, QueueEvent
 from scheduler.queue.queueing_hints import CLAIM_EVENTS, QUEUEING_HINTS, RETRIED
-from solver.domain import Batch, Claim, ClaimId, ClusterEvent, GangId, Pod, PodId, Reason, VolumeClaimId
+from solver.domain import (
+    Batch,
+    Claim,
+    ClaimId,
+    ClusterEvent,
+    GangId,
+    MatcherIndex,
+    Pod,
+    PodId,
+    PodMatcher,
+    Reason,
+    VolumeClaimId,
+)
 
 AnyClaim = ClaimId | VolumeClaimId
 """A claim for devices and one for a volume may have the same name."""
@@ -280,6 +292,13 @@ class SchedulingQueue:
         queued = self._queues.pods.get(pod)
         if queued is not None:
             self._queues.victims_gone(queued, now)
+
+    def room_held(self, matchers: Collection[PodMatcher], now: float) -> None:
+        """Retry pods at once for which room is held now: what they failed at is no matter any more."""
+        index = MatcherIndex(matchers)
+        for queued in self.pods():
+            if queued.state is not PodState.GATED and index.selecting(queued.pod):
+                self._queues.update(queued, queued.pod, now, is_own_write=False)
 
     def next_due(self, now: float) -> float | None:
         """Return the time from which `take_batch` may have pods: now, later, or None where no time can be given."""

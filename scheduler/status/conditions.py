@@ -57,6 +57,8 @@ class ConditionReason(StrEnum):
     """Matching devices are not used for a while, because their binding conditions failed."""
     NODE_RESERVED = "NodeReserved"
     """A fitting node is reserved for a pod that waits for too long."""
+    ROOM_HELD = "RoomHeld"
+    """A node has room for the pod that is held for other pods, which are still to come."""
     TOO_COSTLY = "TooCostly"
     """A decision about the pod takes too much time or memory, or the namespace has used its share."""
     WAITING_FOR_ROOM = "WaitingForRoom"
@@ -124,6 +126,7 @@ CONDITION: Final[dict[ReasonCode, ConditionReason]] = {
     ReasonCode.GANG_UNPLACED: ConditionReason.UNSCHEDULABLE,
     ReasonCode.GANG_TOPOLOGY: ConditionReason.UNSCHEDULABLE,
     ReasonCode.NODE_RESERVED: ConditionReason.NODE_RESERVED,
+    ReasonCode.ROOM_HELD: ConditionReason.ROOM_HELD,
     ReasonCode.RESERVATION_PENDING: ConditionReason.UNSCHEDULABLE,
     ReasonCode.OUTRANKED: ConditionReason.WAITING_FOR_ROOM,
     ReasonCode.BUDGET: ConditionReason.WAITING_FOR_ROOM,

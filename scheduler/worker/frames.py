@@ -24,6 +24,7 @@ from solver.domain import (
     CSINode,
     CSIStorageCapacity,
     DeviceClass,
+    DeviceHold,
     DeviceTaintRule,
     Namespace,
     Node,
@@ -213,6 +214,7 @@ _VALUES: Final[dict[Kind, msgspec.json.Decoder[Object | None]]] = {
     Kind.BUDGETS: msgspec.json.Decoder(PodDisruptionBudget | None),
     Kind.POD_GROUPS: msgspec.json.Decoder(PodGroup | None),
     Kind.COSCHEDULING_GROUPS: msgspec.json.Decoder(PodGroup | None),
+    Kind.HOLDS: msgspec.json.Decoder(DeviceHold | None),
 }
 _encoder: Final = msgspec.json.Encoder()
 _changes: Final = msgspec.json.Decoder(_WireChange)

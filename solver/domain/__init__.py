@@ -1,10 +1,11 @@
 """
 The values that all packages share: API objects as far as they matter for scheduling, snapshot, batch and plan.
 
-- API objects: `pod`, `gang` (PodGroup), `node`, `volumes`, `preemption` (PodDisruptionBudget), `label_selectors` (also
-  node selectors, taints and tolerations), and of `resource.k8s.io/v1` `claim` and `device` (slices, classes, rules).
-- Input and output of a decision: `snapshot` (with batch and policy), `budget`, `allowance` (of cost units), `plan`,
-  `reasons`.
+- API objects: `pod`, `gang` (PodGroup), `volumes`, `preemption` (PodDisruptionBudget), `hold` (DeviceHold),
+  `label_selectors` (also node selectors, taints and tolerations), and of `resource.k8s.io/v1` `claim` and `device`
+  (slices, classes, rules).
+- Input and output of a decision: `snapshot` (with nodes, batch and policy), `budget`, `allowance` (of cost units),
+  `plan`, `reasons`.
 - Basics: `ids` (keys), `quantity`, `wording` (how names and user texts enter messages), `disjoint_sets` (union-find),
   `changed_objects` (which objects left a snapshot, and which came).
 
@@ -70,6 +71,20 @@ from solver.domain.gang import (
     GangLevel,
     PodGroup,
 )
+from solver.domain.hold import (
+    MATCHED_ANNOTATIONS,
+    PLACE_ANNOTATION,
+    DeviceHold,
+    HeldDevice,
+    HeldPlace,
+    HoldOwner,
+    LostPlace,
+    MatcherIndex,
+    PodMatcher,
+    Seat,
+    open_seats,
+    with_used,
+)
 from solver.domain.ids import ClaimId, CounterId, DeviceId, GangId, PodId, PoolId, RequestName, VolumeClaimId
 from solver.domain.label_selectors import (
     BINDING_FAILED_TAINT,
@@ -87,7 +102,6 @@ from solver.domain.label_selectors import (
     Toleration,
     is_met,
 )
-from solver.domain.node import HOSTNAME, Namespace, Node
 from solver.domain.plan import (
     ClaimAllocation,
     LevelReport,
@@ -148,11 +162,14 @@ from solver.domain.reasons import (
 from solver.domain.search_params import SearchParams, SearchStage
 from solver.domain.snapshot import (
     EXPECTED_ROOM,
+    HOSTNAME,
     PACK,
     SPREAD,
     TOPOLOGY,
     Batch,
     ExpectedPod,
+    Namespace,
+    Node,
     OwnedDevices,
     Policy,
     Snapshot,

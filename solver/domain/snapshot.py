@@ -1,4 +1,8 @@
-"""The input of a decision: `Snapshot` (the cluster), `Batch` (the pods to place) and `Policy` (the objective)."""
+"""
+The input of a decision: `Snapshot` (the cluster), `Batch` (the pods to place) and `Policy` (the objective).
+
+Nodes and namespaces (core/v1) are here too.
+"""
 
 from collections.abc import Collection, Sequence
 from typing import Final
@@ -8,9 +12,9 @@ import msgspec
 from solver.domain.claim import Claim, Constraint, Request
 from solver.domain.device import DeviceClass, DeviceTaintRule, ResourceSlice
 from solver.domain.gang import Gang
+from solver.domain.hold import DeviceHold
 from solver.domain.ids import CounterId, DeviceId, GangId, PodId
-from solver.domain.label_selectors import NodeSelectorTerm
-from solver.domain.node import Namespace, Node
+from solver.domain.label_selectors import NodeSelectorTerm, Taint
 from solver.domain.pod import Pod
 from solver.domain.preemption import NodeReservation, NodeReservationLimits, PodDisruptionBudget, PreemptionRules
 from solver.domain.volumes import (
@@ -22,6 +26,35 @@ from solver.domain.volumes import (
     StorageClass,
     VolumeAttachment,
 )
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+"""The label with a node's own name."""
+
+
+class Namespace(msgspec.Struct, frozen=True, kw_only=True):
+    """A namespace with its labels, sorted by key."""
+
+    name: str
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    A node.
+
+    `allocatable` is sorted by resource name: cpu in millicores, everything else in whole units (bytes, pods,
+    devices). `labels` is sorted by key, and so is `declared_features` (`status.declaredFeatures`, KEP-5328). `images`
+    are pairs of image name and size in bytes.
+    """
+
+    name: str
+    uid: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    taints: tuple[Taint, ...] = ()
+    is_unschedulable: bool = False
+    allocatable: tuple[tuple[str, int], ...] = ()
+    images: tuple[tuple[str, int], ...] = ()
+    declared_features: tuple[str, ...] = ()
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +88,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     leaving: tuple[PodId, ...] = ()
     """Pods of `pods` whose eviction is requested and not observed yet."""
     draws: tuple[tuple[DeviceId, tuple[tuple[CounterId, int], ...]], ...] = ()
+    holds: tuple[DeviceHold, ...] = ()
+    """Room that is held for pods to come; places that a pod of `pods` has used up are marked as used."""
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):

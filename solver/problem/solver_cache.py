@@ -18,6 +18,7 @@ from solver.arrays import Amounts
 from solver.bounded_cache import MIB, BoundedCache
 from solver.domain import Allowance, DeviceTaintRule, Node, OwnedDevices, Pod, ResourceSlice, Snapshot
 from solver.feasibility.device_attributes import AttributeName
+from solver.held_room import RunningPlaces
 from solver.problem import gang_domains, node_arrays
 from solver.problem.devices import (
     device_properties,
@@ -102,6 +103,8 @@ class SolverCache:
     _ways: BoundedCache[Hashable, Ways] = field(default_factory=partial(BoundedCache, _WAYS_BYTES, patient=True))
     costs: BoundedCache[Hashable, int] = field(default_factory=partial(BoundedCache, _COSTS_BYTES))
     """Cost units that were not enough, by claim spec; valid while the devices are the same."""
+    running_places: RunningPlaces = field(default_factory=dict)
+    """Places of holds as the pods and claims that they count as."""
     paid_units: int = 0
     """Cost units of all decisions so far (`Budget.cost_units`)."""
 

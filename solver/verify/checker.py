@@ -12,6 +12,7 @@ from solver.verify import (
     node_fit,
     preemption,
     requests,
+    respected_holds,
     usage,
     volumes,
 )
@@ -59,3 +60,4 @@ def _violations(context: PlanContext, batch: Batch, plan: Plan) -> Iterator[Viol
         yield from claims.derived_violations(new, context)
     yield from usage.violations(made, context)
     yield from gangs.violations(batch, plan, context)
+    yield from respected_holds.violations(batch, plan, context)

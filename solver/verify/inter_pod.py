@@ -26,7 +26,7 @@ from solver.domain import (
     wording,
 )
 from solver.verify import matching
-from solver.verify.label_groups import LabelGroups, selected
+from solver.verify.object_index import LabelGroups, selected
 from solver.verify.plan_context import PlanContext
 from solver.verify.violations import Rule, broken
 

@@ -1207,7 +1207,7 @@ async def test_a_defect_in_a_decision_puts_its_pods_back_and_the_next_ones_are_d
     assert hall.series("dovetail_defects_total", part="decision") == 1
 
 
-@pytest.mark.parametrize("step", ["missing_claims", "split_by_nominations"])
+@pytest.mark.parametrize("step", ["missing_claims", "split_by_held_room"])
 async def test_a_pod_at_which_a_step_of_the_batch_fails_goes_back_alone(
     step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from scheduler.change import Kind, Object
 from scheduler.kube.decode import pods
 from scheduler.kube.decode.claims import allocation_by_parts, decode_claim
+from scheduler.kube.decode.device_holds import readable_hold
 from scheduler.kube.decode.disruption import decode_budget
 from scheduler.kube.decode.json_parts import BrokenJsonError, JsonObject, elements
 from scheduler.kube.decode.nodes import decode_namespace, decode_node
@@ -82,6 +83,7 @@ _SIMPLE: Final[dict[tuple[str, ...], Paths]] = {
     ("controller",): ((*_META, "ownerReferences"),),
     ("pod_group", "gang"): (_POD_LABELS, ("spec", "schedulingGroup")),
     ("gang_note",): (_ANNOTATIONS,),
+    ("annotations", "place"): (_ANNOTATIONS, _NODE),
     ("claims",): (("spec", "resourceClaims"), ("status", "resourceClaimStatuses")),
     ("volumes",): (("spec", "volumes"),),
     ("anti_affinity",): (_POD_LABELS, _NODE, ("spec", "affinity", "podAntiAffinity")),
@@ -377,6 +379,7 @@ _FIRST: Final[dict[Kind, Callable[[JsonObject, str, str], Object | None]]] = {
     Kind.STORAGE_CAPACITIES: _storage_capacity,
     Kind.STORAGE_DRIVERS: _storage_driver,
     Kind.ATTACHMENTS: _attachment,
+    Kind.HOLDS: readable_hold,
 }
 
 

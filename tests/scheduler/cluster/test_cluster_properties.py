@@ -161,7 +161,7 @@ def assert_indexes_are_right(cluster: Cluster, remembered: dict[DeviceId, Consum
         assert set(store.allocated_devices.in_pool(PoolId("gpu.example.com", pool))) == {
             each for each in held if each.pool == pool
         }
-    assert set(store.allocated_devices.contested()) == {
+    assert {device for device, _ in store.allocated_devices.contested()} == {
         each for each, how in held.items() if len({name for name, _ in how}) > 1 and not all(share for _, share in how)
     }
     assert_seats_are_right(store)

@@ -113,6 +113,15 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
         ClusterEvent.CLASS_CHANGED,
     },
     ReasonCode.NODE_RESERVED: {ClusterEvent.NODE_ADDED, ClusterEvent.RESERVATION_RELEASED},
+    ReasonCode.ROOM_HELD: OPENED
+    | FREED
+    | CLAIM
+    | {
+        ClusterEvent.NODE_ALLOCATABLE_GREW,
+        ClusterEvent.NODE_ROOM_FREED,
+        ClusterEvent.DEVICE_AMOUNTS_CHANGED,
+        ClusterEvent.PORTS_FREED,
+    },
     ReasonCode.RESERVATION_PENDING: {ClusterEvent.NODE_DELETED},
     ReasonCode.NODE_PORTS: {ClusterEvent.NODE_ADDED, ClusterEvent.PORTS_FREED, ClusterEvent.NOMINATION_ENDED},
     ReasonCode.POD_AFFINITY: LABELS | LEFT | {ClusterEvent.ASSIGNED_POD_ADDED, ClusterEvent.NAMESPACE_CHANGED},

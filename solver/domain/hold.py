@@ -1,0 +1,216 @@
+"""
+Room that is held for pods to come: `DeviceHold` (dovetail.dev/v1alpha1), its places, and which pods may use them.
+
+A hold keeps room like the pods that it expects: each of its places is a node with requests, host ports and devices, for
+one pod. Only pods that a place is for, and pods of a higher priority than the hold, may take that room.
+"""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from solver.domain.ids import DeviceId
+from solver.domain.pod import HostPort, Pod
+from solver.domain.quantity import Quantity
+
+MATCHED_ANNOTATIONS: Final = ("kueue.x-k8s.io/workload",)
+"""The annotations of pods by which holds may recognise them; of others nothing is kept."""
+PLACE_ANNOTATION: Final = "dovetail.dev/place"
+"""
+Annotation of a bound pod: the place that it has used up (`Seat.id`).
+
+It is part of the Binding, which the API server merges into the pod. So no moment lies between both.
+"""
+
+
+class HoldOwner(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    The object for which room is held; the hold ends with it. It is another object once its uid is another.
+
+    `resource` is the plural name in API paths ("workloads"), empty where it is not known. `namespace` is empty for a
+    cluster-scoped owner.
+    """
+
+    api_version: str = ""
+    resource: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+    def __str__(self) -> str:
+        """Write it as users of kubectl do: `Workload ml/train`."""
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+class PodMatcher(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Which pods of a namespace a place is for: everything that is set has to hold; nothing set selects no pod.
+
+    `owner_uid` is the uid of the pod's controller. Annotations are those of `MATCHED_ANNOTATIONS`.
+    """
+
+    namespace: str = ""
+    pod_uid: str = ""
+    owner_uid: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
+
+    def selects(self, pod: Pod) -> bool:
+        """Whether a place is for a pod."""
+        if pod.id.namespace != self.namespace or not self.is_set:
+            return False
+        if self.pod_uid and self.pod_uid != pod.uid:
+            return False
+        if self.owner_uid and (pod.controller is None or pod.controller.uid != self.owner_uid):
+            return False
+        return set(self.labels) <= set(pod.labels) and set(self.annotations) <= set(pod.annotations)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it has a criterion beside the namespace."""
+        return bool(self.pod_uid or self.owner_uid or self.labels or self.annotations)
+
+    @property
+    def precision(self) -> tuple[bool, bool, int]:
+        """How narrow it is: of several places a pod gets that with the greatest precision."""
+        return bool(self.pod_uid), bool(self.owner_uid), len(self.labels) + len(self.annotations)
+
+
+class MatcherIndex:
+    """Matchers by what pods are found by: of many holds, a pod is compared with those of its own kind only."""
+
+    def __init__(self, matchers: Iterable[PodMatcher] = ()) -> None:
+        self._by_key: dict[tuple[str, str, str], dict[PodMatcher, int]] = {}
+        for each in matchers:
+            self.add(each)
+
+    def add(self, matcher: PodMatcher) -> None:
+        """Add a matcher; one that is added several times is there until it was discarded as often."""
+        counts = self._by_key.setdefault(_file_key(matcher), {})
+        counts[matcher] = counts.get(matcher, 0) + 1
+
+    def discard(self, matcher: PodMatcher) -> None:
+        """Take a matcher out that was added."""
+        key = _file_key(matcher)
+        counts = self._by_key[key]
+        counts[matcher] -= 1
+        if not counts[matcher]:
+            del counts[matcher]
+        if not counts:
+            del self._by_key[key]
+
+    def selecting(self, pod: Pod) -> list[PodMatcher]:
+        """Return the matchers that select a pod, the narrowest first, equal ones in the order in which they came."""
+        if not self._by_key:
+            return []
+        owner = pod.controller.uid if pod.controller is not None else ""
+        namespace = pod.id.namespace
+        keys = (
+            ((namespace, pod.uid, ""), (namespace, "", owner), (namespace, "", ""))
+            if owner
+            else (
+                (namespace, pod.uid, ""),
+                (namespace, "", ""),
+            )
+        )
+        found = [each for key in keys for each in self._by_key.get(key, ()) if each.selects(pod)]
+        return sorted(found, key=lambda each: each.precision, reverse=True)
+
+
+def _file_key(matcher: PodMatcher) -> tuple[str, str, str]:
+    return matcher.namespace, matcher.pod_uid, "" if matcher.pod_uid else matcher.owner_uid
+
+
+class HeldDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """A device of a place, as in DeviceRequestAllocationResult: whole, or with a share id what a share consumes."""
+
+    device: DeviceId
+    share_id: str = ""
+    consumed_capacity: tuple[tuple[str, Quantity], ...] = ()
+
+
+class HeldPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Room for one pod: a node, and what the pod takes of it; `requests` are in the units of `Pod.requests`.
+
+    `index` is its number in the hold; it never changes. `requests` include what the devices take of the node (KEP-5517)
+    and leave out extended resources that they serve.
+    """
+
+    index: int
+    pods: PodMatcher
+    node: str
+    requests: tuple[tuple[str, int], ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    devices: tuple[HeldDevice, ...] = ()
+
+
+class LostPlace(NamedTuple):
+    """A place that is given up though no pod has used it, and why, as a sentence fragment."""
+
+    place: int
+    message: str
+
+
+class DeviceHold(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    A DeviceHold: room for the pods of an owner that are still to come.
+
+    `deadline` is in seconds since the epoch, 0 where the object has none that can be read. `used` are the indices of
+    places that pods have used up, `lost` are those that are given up; both hold nothing any more. `invalid` says what
+    of the object cannot be read, or is not known to this version: what can be read of it holds.
+    """
+
+    name: str
+    uid: str
+    resource_version: str = ""
+    owner: HoldOwner = HoldOwner()
+    priority: int = 0
+    deadline: int = 0
+    places: tuple[HeldPlace, ...] = ()
+    used: tuple[int, ...] = ()
+    lost: tuple[LostPlace, ...] = ()
+    invalid: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its uid; as long as it is being made and has none, its name in brackets."""
+        return self.uid or f"<{self.name}>"
+
+    @property
+    def open_places(self) -> tuple[HeldPlace, ...]:
+        """The places that hold room."""
+        gone = {*self.used, *(each.place for each in self.lost)}
+        return tuple(each for each in self.places if each.index not in gone) if gone else self.places
+
+    def with_used(self, indices: Iterable[int]) -> "DeviceHold":
+        """Return the hold with more places used up."""
+        used = tuple(sorted({*self.used, *indices}))
+        return self if used == self.used else msgspec.structs.replace(self, used=used)
+
+
+class Seat(NamedTuple):
+    """An open place of a hold."""
+
+    hold: DeviceHold
+    place: HeldPlace
+
+    @property
+    def id(self) -> str:
+        """Names the place in a Binding and in placements; uids have no slash."""
+        return f"{self.hold.key}/{self.place.index}"
+
+
+def open_seats(holds: Iterable[DeviceHold]) -> tuple[Seat, ...]:
+    """Return the open places of some holds, in their order."""
+    return tuple(Seat(hold, place) for hold in holds for place in hold.open_places)
+
+
+def with_used(holds: tuple[DeviceHold, ...], places: Iterable[str]) -> tuple[DeviceHold, ...]:
+    """Return holds with some places (`Seat.id`) used up."""
+    used = frozenset(places)
+    if not used:
+        return holds
+    return tuple(hold.with_used(seat.place.index for seat in open_seats((hold,)) if seat.id in used) for hold in holds)

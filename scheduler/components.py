@@ -96,6 +96,7 @@ class Components:
     quarantine: Quarantine
     attempt_metrics: AttemptMetrics
     fleet_counter: FleetCounter
+    telemetry: SolverTelemetry
     writer: Writer
     metrics: Metrics
 
@@ -118,7 +119,7 @@ def assemble(
         cluster, reports, context.failed_devices, backoff, timeout_seconds=seconds, on_begin=fewer_writing.set
     )
     commit = Commit(client, cluster, writer, waits, waker.wake, pod_groups=group_path)
-    worker, decider = _solver(context, cluster)
+    worker, decider, telemetry = _solver(context, cluster)
     report = partial(reports.report_unschedulable, node_count=0)
     attempts = AttemptMetrics(metrics, queue.counts, claim=cluster.claim, is_leading=False)
     isolated_lane = IsolatedLane(cluster, queue, decider, report, metrics, share=settings.queue.costly_pod_share)
@@ -146,6 +147,7 @@ def assemble(
         quarantine=Quarantine(metrics, reports.record_unreadable),
         attempt_metrics=attempts,
         fleet_counter=FleetCounter(worker, cluster, metrics, settings, also=attempts.report_oldest),
+        telemetry=telemetry,
         writer=writer,
         metrics=metrics,
     )
@@ -180,15 +182,15 @@ def _status_writer(
     return reports
 
 
-def _solver(context: ReplicaContext, cluster: Cluster) -> tuple[WorkerSupervisor, Decider]:
-    """Make the supervisor of the worker process, and what asks it."""
+def _solver(context: ReplicaContext, cluster: Cluster) -> tuple[WorkerSupervisor, Decider, SolverTelemetry]:
+    """Make the supervisor of the worker process, what asks it, and what reports how it does."""
     settings, metrics, servers = context.settings, context.metrics, context.servers
     batches, costly = decision_limits.of_batches(settings.solver), decision_limits.of_costly(settings.solver)
     folder = Path(settings.solver.snapshot_folder or tempfile.gettempdir())
     telemetry = SolverTelemetry(metrics, context.health.ready("solver"), folder)
     worker = WorkerSupervisor(batches, on_start=telemetry.started, on_failure=telemetry.not_started, servers=servers)
     recorder = DecisionRecorder(settings.history.files, metrics)
-    return worker, Decider(worker, cluster, (batches, costly), telemetry, recorder=recorder)
+    return worker, Decider(worker, cluster, (batches, costly), telemetry, recorder=recorder), telemetry
 
 
 def _writer(settings: Settings, elector: LeaderElector | None, ages: WatchAges, metrics: Metrics) -> Writer:

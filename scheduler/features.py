@@ -2,7 +2,7 @@
 Features that an installation may leave out, with the rights that each needs.
 
 `deploy/components` has a folder of the same name for each, which grants exactly these rights; `deploy/base` grants all
-others. `kube.discovery` asks the API server which of them the scheduler's account has.
+others (`BASE`). `kube.discovery` asks the API server which of the features the scheduler's account has rights for.
 """
 
 import re
@@ -56,6 +56,21 @@ class Right(NamedTuple):
 def _each(verbs: str, group: str, resources: str, kind: Kind | None = None) -> Iterator[Right]:
     return (Right(verb, group, resource, kind) for resource in resources.split() for verb in verbs.split())
 
+
+BASE: Final[tuple[Right, ...]] = (
+    *_each("list watch", "", "namespaces nodes"),
+    *_each("get list watch", "", "pods"),
+    *_each("list watch", "resource.k8s.io", "deviceclasses resourceslices"),
+    *_each("list watch", "resource.k8s.io", "devicetaintrules", Kind.TAINT_RULES),
+    *_each("get list watch update patch", "resource.k8s.io", "resourceclaims"),
+    *_each("get", "resource.k8s.io", "resourceclaimtemplates"),
+    *_each("list", "", "resourcequotas"),
+    *_each("update patch", "resource.k8s.io", "resourceclaims/status resourceclaims/binding"),
+    *_each("create", "", "pods/binding"),
+    *_each("patch", "", "pods/status"),
+    *_each("create patch", "events.k8s.io", "events"),
+)
+"""The rights of `deploy/base` in the whole cluster; without one of them nothing is scheduled."""
 
 RIGHTS: Final[Mapping[Feature, tuple[Right, ...]]] = {
     Feature.PREEMPTION: (

@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from scheduler import version
 from scheduler.api.api_server import SchedulerApi
 from scheduler.api.leadership import answer_callers
 from scheduler.change import Change, without_ended
@@ -38,6 +39,7 @@ from scheduler.observe.health import Check
 from scheduler.observe.metrics import Subsystem
 from scheduler.observe.unexpected_errors import kept_running
 from scheduler.queue.memory_budget import MemoryBudget
+from scheduler.status.leader_report import LeaderReporter, ReportSources
 from scheduler.status.missing_rights import possible
 from scheduler.status.misspelled_schedulers import MisspelledSchedulers
 from scheduler.status.unreadable_objects import Quarantine
@@ -50,7 +52,7 @@ _FIRST_WORKER_SECONDS: Final = 30.0
 """How long to wait for the first start of the worker process: without it no pod with a claim is placed."""
 _FINISH_SECONDS: Final = 12.0
 """How long writes under way may take after SIGTERM; with what the last of them may take less than 30 s."""
-_DRAINED: Final = "drained by `dovetail drain`; `dovetail drain --undo` ends it"
+_DRAINED: Final = "paused by `dovetail pause`; `dovetail resume` ends it"
 
 _log: Final = logs.logger()
 
@@ -80,6 +82,7 @@ class Replica:
         self._leads.set(elector is None)
         ages = WatchAges(settings.commit.max_watch_age_seconds)
         self._parts: Final = assemble(context, served, elector, ages)
+        self._reporter: Final = None if elector is None else self._make_reporter(elector, served, ages)
         policies = {name: possible(settings.policy(name), served) for name in settings.scheduler_names}
         self._cycle: Final = SchedulingCycle(self._parts, policies, settings.batch.max_pods)
         self._followers: Final = self._make_followers()
@@ -203,6 +206,7 @@ class Replica:
             self._kept(Subsystem.FLEET, parts.fleet_counter.run),
             self._kept(Subsystem.API, partial(answer_callers, *api)),
             self._kept(Subsystem.STATUS, parts.status.run),
+            *([] if self._reporter is None else [self._kept(Subsystem.STATUS, self._reporter.run)]),
         )
 
     def _kept(self, part: Subsystem, loop: Callable[[], Coroutine[Any, Any, None]]) -> Coroutine[Any, Any, None]:
@@ -221,6 +225,21 @@ class Replica:
                 self._context.local_taints, parts.cluster, self._context.settings.commit.suspect_device_seconds
             ),
         )
+
+    def _make_reporter(self, elector: LeaderElector, served: DiscoveredKinds, ages: WatchAges) -> LeaderReporter:
+        """Make what says in the Lease how this replica does while it leads."""
+        parts, context = self._parts, self._context
+        sources = ReportSources(
+            context.health,
+            context.metrics,
+            ages,
+            tuple(kind for kind, _ in served.paths),
+            context.history.recent,
+            parts.queue.counts,
+            lambda: parts.telemetry.saved,
+            context.settings.solver.budget_seconds,
+        )
+        return LeaderReporter(elector.election.identity, version(), sources, elector.say)
 
     def _make_readmission(self, budget: MemoryBudget, see: Callable[[Sequence[Change]], None]) -> Readmission:
         worker = self._parts.worker

@@ -135,7 +135,7 @@ class Process:
             yield cls(settings, (client, lease_thread), (health, metrics), servers, api)
 
     async def run(self, stop: asyncio.Event) -> int:
-        """Schedule until `stop` is set; start again where API or cluster changed, or after `dovetail drain`."""
+        """Schedule until `stop` is set; start again where API or cluster changed, or after `dovetail resume`."""
         status = _AGAIN
         while status == _AGAIN:
             self._health.drop_ready()

@@ -9,8 +9,9 @@ In the order of the layers: `domain` has the values, `cel` and `feasibility` wha
 about nodes and between pods, `problem` the dense form, `fleet` what is held and what is free. `model` writes rules as
 rows of integers, which `engines` solve. `greedy` and `search` find a `solution`; `extract` and `volume_matching` make
 it concrete; `explain` and `unplaced` give the reasons of pods that wait. `preemption` chooses victims, `reservations`
-keeps nodes for overdue pods. `decide` is the story on one page. `feasible` and `diagnosis` answer questions about
-single pods, `warm_up` loads engines before the first batch, and `verify` checks plans independently of all this.
+keeps nodes for overdue pods, `repair` plans moves of running pods. `decide` is the story on one page. `feasible` and
+`diagnosis` answer questions about single pods, `warm_up` loads engines before the first batch, and `verify` checks
+plans independently of all this.
 
 This module is the door: the scheduler imports `solver`, `solver.domain` and `solver.verify`, and nothing else. Its
 names stand in `__init__.pyi`. Each imports its own module when it is first used. So the scheduler and its commands

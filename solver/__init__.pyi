@@ -4,6 +4,7 @@ from .decide import solve_greedily as solve_greedily
 from .diagnosis import explain_placed as explain_placed
 from .diagnosis import explain_pod as explain_pod
 from .diagnosis import max_count as max_count
+from .diagnosis import nodes_to_add as nodes_to_add
 from .feasibility.missing_claims import missing_claims as missing_claims
 from .feasibility.missing_claims import with_missing_templates as with_missing_templates
 from .feasibility.missing_claims import with_refused_claims as with_refused_claims
@@ -21,13 +22,17 @@ from .fleet import selected_pools as selected_pools
 from .fleet import totals_of as totals_of
 from .held_room import running_place as running_place
 from .holds.held_places import places_of as places_of
-from .preemption.defragmentation import fewest_moves as fewest_moves
 from .preemption.nominated_room import reserve_for_nominated as reserve_for_nominated
 from .preemption.what_if import after_plan as after_plan
 from .preemption.what_if import is_freed as is_freed
 from .preemption.what_if import snapshot_after as snapshot_after
+from .preemption.what_if import with_nodes as with_nodes
 from .problem.devices.slice_cache import SelectorResults as SelectorResults
 from .problem.solver_cache import SolverCache as SolverCache
+from .repair.goals import goal_of_nodes as goal_of_nodes
+from .repair.goals import goal_of_pods as goal_of_pods
+from .repair.goals import goals_of as goals_of
+from .repair.planner import plan_moves as plan_moves
 from .rules.node_fit.values import matches_node_selector as matches_node_selector
 from .rules.node_fit.values import selects_node as selects_node
 from .rules.queueing import INTER_POD_READS as INTER_POD_READS

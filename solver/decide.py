@@ -4,7 +4,7 @@ The story on one page: how a batch becomes a plan.
 A decision is a sequence of rounds. `_round` runs these steps on a batch:
 
 1. hold room for pods to come (`held_room`), reserve it for nominated pods, and `prepare` the dense problem;
-2. place pods by the `greedy`: the first solution;
+2. place pods by the `greedy`: the first solution; one pod alone gets the best of all ways (`search.exhaustive`);
 3. `search` for a better solution, or a proof;
 4. assign volumes (`volume_matching`), and `extract` named devices;
 5. explain the pods that wait (`unplaced`), and reserve nodes for overdue ones (`reservations`);
@@ -58,7 +58,7 @@ from solver.problem.problem import Problem
 from solver.problem.requests import widened_requests
 from solver.problem.skipped_pods import NOT_REACHED
 from solver.problem.solver_cache import SolverCache
-from solver.search import bound, decompose, scoring
+from solver.search import bound, decompose, exhaustive, scoring
 from solver.search.bound import SearchError
 from solver.search.stages import SearchResult
 from solver.solution import Solution
@@ -159,8 +159,11 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
     snapshot = nominated_room.reserve_for_nominated(snapshot, batch, policy, cache, budget.at("holding"))
     problem = prepare(snapshot, batch, policy, cache, budget)
 
-    tried = greedy.candidates(problem, budget.at_least(budget.params.greedy_wall_share).at("greedy").should_stop)
-    start, not_tried = best_of(problem, tried), reduce(and_, (each.unreached for each in tried))
+    start, not_tried = _best_of_all_ways(decision, problem), Counter[int]()
+    is_best = start is not None
+    if start is None:
+        tried = greedy.candidates(problem, budget.at_least(budget.params.greedy_wall_share).at("greedy").should_stop)
+        start, not_tried = best_of(problem, tried), reduce(and_, (each.unreached for each in tried))
 
     if len(problem.batch.pods) > 1 and decision.defers_hard_pods() and not not_tried:
         deferred = _deferred(problem, start, budget.at("hard"))
@@ -168,7 +171,7 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
             plan = _round(decision.decided_whole(), problem.batch.without(frozenset(deferred)))
             return structs.replace(plan, undecided=_later(deferred))
 
-    searched = _searched(decision, problem, start)
+    searched = _searched(decision, problem, start, is_best=is_best)
     settled = assign_volumes(problem, searched.solution)
     if settled.losers and not budget.should_stop():
         return _without_contended(decision, problem, settled)
@@ -183,14 +186,28 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
     return _without_overcharged(problem, plan) if budget.may_defer else plan
 
 
-def _searched(decision: _Decision, problem: Problem, start: Solution) -> SearchResult:
+def _best_of_all_ways(decision: _Decision, problem: Problem) -> Solution | None:
+    """Serve one pod in the best of all ways, so that neither greedy nor search is needed; None where it is not."""
+    if not decision.searches:
+        return None
+    try:
+        return exhaustive.best(scoring.without_scores(problem), decision.budget.at("search"))
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 -- whatever it is, the budget says whether it is raised
+        decision.budget.note_defect(SearchStage.EXHAUSTIVE, error)
+        return None
+
+
+def _searched(decision: _Decision, problem: Problem, start: Solution, *, is_best: bool) -> SearchResult:
     """Search from a first solution; after a contradiction, its stage loses the result, and the plan all proofs."""
     if not decision.searches:
         return _unproven(problem, SearchResult(start, (), (), (0, 0)))
     budget = decision.budget
     before = len(budget.work.defects)
     try:
-        found = scoring.search_and_score(problem, start, preempt.leave_time(problem, budget.sparing()).at("search"))
+        left = preempt.leave_time(problem, budget.sparing()).at("search")
+        found = scoring.search_and_score(problem, start, left, is_best=is_best)
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 -- whatever it is, the budget says whether it is raised
@@ -212,7 +229,7 @@ def _report(decision: _Decision, searched: SearchResult) -> SearchReport:
     return SearchReport(
         status=status if decision.searches else SearchStatus.FALLBACK,
         levels=searched.levels,
-        stages=("greedy", *searched.stages),
+        stages=searched.stages if SearchStage.EXHAUSTIVE in searched.stages else ("greedy", *searched.stages),
         variable_count=searched.size[0],
         row_count=searched.size[1],
         deterministic_seconds=searched.deterministic_seconds,

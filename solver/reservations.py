@@ -2,14 +2,15 @@
 Node reservations against starvation: for pods that have waited too long and get no place in this plan either.
 
 A pod gets a node on which it would fit if all pods had ended that end by themselves; DaemonSet pods and static pods do
-not. Of these nodes it gets the one that lacks the fewest devices for it after the plan. A gang gets as many nodes as it
-needs, in the same order. An earlier reservation stays while the pod could still fit there. The share of the nodes that
-is reserved, in all and for one namespace, is bounded.
+not. Of these nodes it gets the one on which it may fit first: where the pods that hold what is missing have not run for
+long. A gang gets as many nodes as it needs, in the same order. An earlier reservation stays while the pod could still
+fit there. The share of the nodes that is reserved, in all and for one namespace, is bounded.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final
 
 import numpy as np
@@ -245,16 +246,69 @@ def _most_asked(problem: Problem, choices: Sequence[Choice]) -> tuple[tuple[str,
 
 
 def _order(after: Problem, classes: Sequence[PodClass]) -> list[int]:
-    """Order nodes by the devices they lack, then by other room they lack, then by the number of running pods."""
-    lacking = _Lacking(after)
-    running = Counter(pod.node_name for pod in after.snapshot.pods)
+    """
+    Order nodes by when a pod may fit there, then by the devices they lack, other room they lack, and running pods.
+
+    How long pods run is not known. But one that has run for long will run for longer than one that began just now, for
+    lengths of jobs differ by orders of magnitude. So pods are thought to end in the reverse order of their starts.
+    """
+    lacking, ending = _Lacking(after), _Ending.of(after)
     ranked = []
     for node in range(after.node_count):
-        devices = min((lacking.devices(after.parts_of(each), node) for each in classes), default=_NEVER)
+        found = [(lacking.devices(after.parts_of(each), node), each) for each in classes]
+        devices = min((count for count, _ in found), default=_NEVER)
         if devices < _NEVER:
             room = min(lacking.room(each, node) for each in classes)
-            ranked.append((devices, room, running[after.inventory.nodes[node].name], node))
+            age = min(ending.age(node, count, lacking.amounts(each, node)) for count, each in found if count < _NEVER)
+            ranked.append((age, devices, room, len(ending.pods[node]), node))
     return [node for *_, node in sorted(ranked)]
+
+
+@dataclass(slots=True, eq=False)
+class _Ending:
+    """The pods of each node that end by themselves, the last one to start first, and the devices that pods hold."""
+
+    pods: list[list[Pod]]
+    devices: Counter[str]
+
+    @classmethod
+    def of(cls, after: Problem) -> "_Ending":
+        """Look at the pods of a cluster."""
+        pods: list[list[Pod]] = [[] for _ in range(after.node_count)]
+        for pod in after.snapshot.pods:
+            node = after.inventory.node_index.get(pod.node_name)
+            if node is not None and not pod.belongs_to_node:
+                pods[node].append(pod)
+        for there in pods:
+            there.sort(key=lambda pod: -_start(pod))
+        devices = Counter[str]()
+        for claim in after.snapshot.claims:
+            held = len(claim.allocation.results) if claim.allocation is not None else 0
+            for each in claim.reserved_for if held else ():
+                devices[each.uid] += held
+        return cls(pods, devices)
+
+    def age(self, node: int, devices: int, amounts: Mapping[str, int]) -> float:
+        """
+        Return, negated, when the last pod started of those that give what is missing; the least where nothing is.
+
+        Where all of them together hold less than that, their ends are not enough, and all count.
+        """
+        missing, start = dict(amounts), inf
+        for pod in self.pods[node]:
+            if devices <= 0 and all(amount <= 0 for amount in missing.values()):
+                break
+            devices -= self.devices[pod.uid]
+            for resource, amount in ((PODS, 1), *pod.requests):
+                if resource in missing:
+                    missing[resource] -= amount
+            start = _start(pod)
+        return -start
+
+
+def _start(pod: Pod) -> float:
+    """When a pod started; one that the kubelet has not started yet is the last."""
+    return pod.started or inf
 
 
 @dataclass(slots=True, eq=False)
@@ -273,11 +327,16 @@ class _Lacking:
 
     def room(self, pod_class: PodClass, node: int) -> int:
         """Sum up over all resources the percentage of the request that is missing."""
-        return sum(
-            100 * min(amount, max(0, amount - int(self.problem.available.room.of(resource)[node]))) // amount
-            for resource, amount in ((PODS, 1), *pod_class.requests)
-            if amount > 0
-        )
+        asked = {PODS: 1, **dict(pod_class.requests)}
+        missing = self.amounts(pod_class, node)
+        return sum(100 * min(asked[resource], amount) // asked[resource] for resource, amount in missing.items())
+
+    def amounts(self, pod_class: PodClass, node: int) -> dict[str, int]:
+        """Return what a node has too little of for a pod."""
+        room = self.problem.available.room
+        left = {resource: int(room.of(resource)[node]) for resource, _ in ((PODS, 1), *pod_class.requests)}
+        asked = ((PODS, 1), *pod_class.requests)
+        return {resource: amount - left[resource] for resource, amount in asked if amount > max(0, left[resource])}
 
     def _component(self, component: int, node: int) -> int:
         options = self.problem.options(component, self.problem.group(node))

@@ -55,9 +55,9 @@ class TraceCluster:
         self.put(msgspec.structs.replace(claim, allocation=allocation, reserved_for=reserved))
         return tuple(int(each.device.device.removeprefix(GPU)) for each in allocation.results)
 
-    def bind(self, pod: Pod, node: str) -> None:
-        """Let a pod run on a node."""
-        self.put(msgspec.structs.replace(pod, node_name=node))
+    def bind(self, pod: Pod, node: str, started: int = 0) -> None:
+        """Let a pod run on a node; `started` is in seconds since the epoch, 0 where it does not matter."""
+        self.put(msgspec.structs.replace(pod, node_name=node, started=started))
 
 
 def _kind_of(each: Pod | Claim) -> Kind:

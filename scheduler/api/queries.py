@@ -33,8 +33,9 @@ class Query(msgspec.Struct, frozen=True):
     One question: about a namespace (""; all), a pod of it ("": all), the last `since` seconds.
 
     `limit` is the most items; `by` is what usage is summed up by. `content` was posted, and `count` is how many copies
-    of it are asked about (None: not asked, 0: as many as fit). `watch` asks for every change too. `fleet`, `groupings`
-    and `group_label` ("": that of the configuration) are for questions about devices.
+    of it are asked about (None: not asked, 0: as many as fit); `add_nodes` asks which nodes to add for it. `watch` asks
+    for every change too. `fleet`, `groupings` and `group_label` ("": that of the configuration) are for questions about
+    devices.
     """
 
     namespace: str = ""
@@ -45,6 +46,7 @@ class Query(msgspec.Struct, frozen=True):
     count: int | None = None
     content: bytes = b""
     watch: bool = False
+    add_nodes: bool = False
     fleet: FleetQuery = FleetQuery()
     groupings: tuple[Grouping, ...] = ()
     group_label: str = ""
@@ -92,6 +94,7 @@ def read(parameters: Mapping[str, str], taken: Parameters) -> Query:
         by=by[0] if by else "",
         count=_count(parameters),
         watch=_is_true(parameters, "watch"),
+        add_nodes=_is_true(parameters, "addNodes"),
         fleet=FleetQuery(
             node=node,
             nodes=_selector(parameters),

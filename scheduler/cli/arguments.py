@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from scheduler.cli.exit_status import ExitStatus
+from scheduler.cli.sources import object_names
 from scheduler.observe import terminal
 
 if TYPE_CHECKING:  # these take a second to import, and help, completion and wrong arguments need none of them
@@ -55,9 +56,10 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="kubeconfig file of the cluster (default: $KUBECONFIG, else ~/.kube/config)",
     )
-    parser.add_argument(
+    context = parser.add_argument(
         "--context", default="", metavar="NAME", help="context of the kubeconfig file (default: its current context)"
     )
+    object_names.complete_contexts(context)
 
 
 def add_config(parser: argparse.ArgumentParser, default: str) -> None:
@@ -83,26 +85,28 @@ def namespace_name(text: str) -> str:
 
 def add_namespace(parser: argparse.ArgumentParser, what: str = "the objects") -> None:
     """Add `-n`."""
-    parser.add_argument(
+    action = parser.add_argument(
         "-n",
         "--namespace",
         type=namespace_name,
         metavar="NAMESPACE",
         help=f"namespace of {what} (default: that of the context)",
     )
+    object_names.complete_names(action, "namespace")
 
 
 def add_namespaces(parser: argparse.ArgumentParser) -> None:
     """Add `-n` and `-A`, of which one may be given."""
     parser.set_defaults(all_namespaces=False)
     either = parser.add_mutually_exclusive_group()
-    either.add_argument(
+    action = either.add_argument(
         "-n",
         "--namespace",
         type=namespace_name,
         metavar="NAMESPACE",
         help="one namespace (default: that of the context)",
     )
+    object_names.complete_names(action, "namespace")
     either.add_argument("-A", "--all-namespaces", action="store_true", help="all namespaces")
 
 

@@ -129,8 +129,9 @@ def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
     running = ConfigurationReader(options, access)
     meanwhile = running.read, live_cluster.load_solver
     found, (pods, warnings) = live_cluster.fetch_with_conditions(access, target.namespace, name, meanwhile=meanwhile)
-    from scheduler.simulation import case_builder, defragment, explanation, simulator  # noqa: PLC0415 - as above
+    from scheduler.simulation import case_builder, explanation, simulator  # noqa: PLC0415 - as above
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
+    from scheduler.simulation.moves import planned_moves  # noqa: PLC0415 - as above
     from solver.domain import PodGroup  # noqa: PLC0415 - and this
 
     missing = explanation.NEEDED & set(found.forbidden)
@@ -138,7 +139,7 @@ def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
         return _Seen(None, pods, warnings, forbidden=found.forbidden)
     made = case_builder.CaseBuilder.of(found, documents.ManifestFiles())
     kind = "gang" if target.kind is TargetKind.POD_GROUP else "pod"
-    wanted = defragment.scheduler_of(made.pods, kind, f"{target.namespace}/{target.name}")
+    wanted = planned_moves.scheduler_of(made.pods, kind, f"{target.namespace}/{target.name}")
     configured = running.chosen(wanted)
     configured.warn_of_no_scheduler()
     name, settings = configured.served(wanted)

@@ -1,9 +1,9 @@
-"""`dovetail fit -f FILE`: whether and where the pods of a file would start now, or what has to end, move or go."""
+"""`dovetail fit -f FILE`: whether and where the pods of a file would start, or what has to end, move, go or come."""
 
 import argparse
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from scheduler.cli.arguments import (
     TABLE,
@@ -19,7 +19,13 @@ from scheduler.cli.arguments import (
     report,
 )
 from scheduler.cli.exit_status import ExitStatus
+from scheduler.cli.sources import shape_arguments
 from scheduler.cli.sources.configuration import ConfigurationReader, add_configured_cluster
+
+if TYPE_CHECKING:  # these take a second to import
+    from scheduler.settings import Settings
+    from scheduler.simulation.admission.quota_admission import QuotaLedger
+    from scheduler.simulation.simulator import SimulationCase
 
 _MAX: Final = "max"
 _MOST_DIGITS: Final = 9
@@ -29,8 +35,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = (
         "Nothing is written to the cluster. Exit status, about the pods of the file only: 0 they would start now (with "
-        "--count N: so many copies, with max: at least one), 1 they would not, 2 a manifest is invalid or cannot be "
-        "read, 3 the answer may be wrong, as a warning says."
+        "--count N: so many copies, with max: at least one; with --add-nodes: with the nodes), 1 they would not, 2 a "
+        "manifest is invalid or cannot be read, 3 the answer may be wrong, as a warning says."
     )
     add_manifests(parser, "YAML or JSON manifests of the pods, a folder of manifests, or - for standard input")
     parser.add_argument(
@@ -38,6 +44,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="max|N",
         help="also count how many fit: pods where all pods of the file are equal, else copies of the file",
     )
+    shape_arguments.add_node_options(parser, "all pods of the file")
     parser.add_argument(
         "--cluster",
         action="append",
@@ -58,12 +65,18 @@ def add(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Read, decide and print."""
     paths, wanted = manifests(options), _count(options.count)
+    shape_arguments.refuse_without(options)
+    if options.add_nodes and wanted is not None:
+        raise UsageError("--count cannot be with --add-nodes: leave one of them out")
     if not paths:
         return refuse("fit: give the pods with -f FILE_OR_DIR")
     from scheduler.simulation import live_cluster  # noqa: PLC0415 - the cluster's client takes a while to import
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
 
     of_cluster = documents.read(options.cluster)
+    from scheduler.simulation.adding import live_shapes  # noqa: PLC0415 - as above
+
+    pools = live_shapes.separated(of_cluster)
     if of_cluster.problems:
         report((), of_cluster.problems)
         return refuse("fit: without the whole cluster there is no answer")
@@ -74,7 +87,7 @@ def execute(options: argparse.Namespace) -> int:
         return refuse(f"fit: {', '.join(map(str, paths))}: there is no object to decide about")
     running = ConfigurationReader(options, access)
     found = None if access is None else live_cluster.fetch(access, meanwhile=(running.read, live_cluster.load_solver))
-    from scheduler.simulation import case_builder, fitting, printing, simulator  # noqa: PLC0415 - the solver takes a second
+    from scheduler.simulation import case_builder, fitting  # noqa: PLC0415 - the solver takes a second
 
     found = found or case_builder.CaseBuilder.as_cluster(of_cluster)
     made = case_builder.CaseBuilder.of(found, asked)
@@ -90,17 +103,50 @@ def execute(options: argparse.Namespace) -> int:
     report(case.warnings, case.problems)
     if not case.own:
         return refuse(f"fit: {', '.join(map(str, paths))}: no pod waits for scheduler {name}")
+    if options.add_nodes:
+        pools += [] if access is None else shape_arguments.live_pools(access)
+        status = _with_nodes(options, _Decided(case, settings, name, made.quotas), pools)
+    else:
+        status = _as_it_is(options, _Decided(case, settings, name, made.quotas), wanted)
+    if case.problems:
+        return ExitStatus.WRONG
+    return completed(status, found.forbidden, is_configured=configured.is_known)
+
+
+class _Decided(NamedTuple):
+    """What is decided about, and as which scheduler."""
+
+    case: "SimulationCase"
+    settings: "Settings"
+    name: str
+    quotas: "QuotaLedger"
+
+
+def _as_it_is(options: argparse.Namespace, about: _Decided, wanted: int | None) -> ExitStatus:
+    """Print whether the pods start on the nodes that there are."""
+    from scheduler.simulation import fitting, printing, simulator  # noqa: PLC0415 - the solver takes a second
+
     most = None if wanted is None else min(fitting.MOST_COPIES, wanted or fitting.MOST_COPIES)
-    answer = fitting.fit(simulator.recorded(case, settings, name), case.own, most, quotas=made.quotas)
+    record = simulator.recorded(about.case, about.settings, about.name)
+    answer = fitting.fit(record, about.case.own, most, quotas=about.quotas)
     needed = wanted or 1
     if options.output == TABLE:
         fitting.show(answer, needed, sys.stdout)
     else:
         sys.stdout.write(printing.text("Fit", fitting.document(answer, needed), options.output))
-    status = ExitStatus.OK if answer.fits(needed) else ExitStatus.NO
-    if case.problems:
-        return ExitStatus.WRONG
-    return completed(status, found.forbidden, is_configured=configured.is_known)
+    return ExitStatus.OK if answer.fits(needed) else ExitStatus.NO
+
+
+def _with_nodes(options: argparse.Namespace, about: _Decided, pools: list[dict[str, Any]]) -> ExitStatus:
+    """Print with which nodes the pods start."""
+    from scheduler.simulation import simulator  # noqa: PLC0415 - as above
+    from scheduler.simulation.adding import node_additions  # noqa: PLC0415 - as above
+
+    shapes = shape_arguments.shapes_of(options, about.case, about.settings, pools)
+    record = simulator.recorded(about.case, about.settings, about.name)
+    answer = node_additions.find(record, about.case.own, shapes.priced, shapes.unknown_pools)
+    shape_arguments.printed(answer, options.output)
+    return ExitStatus.OK if answer.starts else ExitStatus.NO
 
 
 def _count(text: str | None) -> int | None:

@@ -5,7 +5,9 @@ import errno
 import gc
 import importlib
 import os
+import shutil
 import sys
+import textwrap
 import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,31 +17,59 @@ from scheduler.cli.arguments import UsageError, refuse, say
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.observe import terminal
 
-COMMANDS: Final = {
-    "run": "Schedule the pods that name this scheduler, until stopped (SIGTERM or SIGINT).",
-    "simulate": "Show on which nodes and devices pods would be placed, or why they would wait. Nothing is written to a "
-    "cluster.",
-    "explain": "Show why a pod or gang waits and what would let it in, or why a pod is where it is.",
-    "fit": "Show whether and where the pods of a file would start now, or what has to end, move or go for them.",
-    "queue": "Show which pods wait, since when and why, in the order in which they would be decided.",
-    "devices": "Show what holds each device or share, since when, and why the others can or cannot be had.",
-    "free": "Show how many devices are held and free, the largest blocks, and fragmentation with its causes.",
-    "map": "Write the fleet as a page to look at: one HTML file with every node, its devices, and who holds them.",
-    "page": "Serve the map, the queue and the last decisions as a web page that follows the cluster.",
-    "history": "Show what the running scheduler decided: pods placed with node and devices, waiting, evicted, and why.",
-    "usage": "Show for how long devices were in use and idle, as the running scheduler has seen it.",
-    "observe": "Record what Dovetail would do with the pods of another scheduler. Nothing is written to the cluster.",
-    "report": "Show what `dovetail observe` has found: pods placed sooner and later, free nodes, gangs, evictions.",
-    "defrag": "Show which pods to move so that a waiting pod or gang fits: the smallest set, proven where possible.",
-    "drain": "Stop scheduling and take back what was begun for pods that wait, before Dovetail is removed.",
-    "replay": "Repeat a decision that `dovetail simulate --save`, or the scheduler after a defect, saved to a file.",
-    "expect": "Print the pods to expect in a profile, as those of a cluster or of files ask for devices.",
-    "config": "Print the default configuration or its schema, or check a file.",
-    "completion": "Print the completion script of a shell.",
-    "version": "Print the versions of this program, of the API server and of the scheduler in the cluster.",
+GROUPS: Final = {
+    "Ask": {
+        "status": "Show whether Dovetail is healthy: leader, rights, queue, devices, and what to look at next.",
+        "explain": "Show why a pod or gang waits and what would let it in, or why a pod is where it is.",
+        "fit": "Show whether and where the pods of a file would start now, or what has to end, move or go for them.",
+        "queue": "Show which pods wait, since when and why, in the order in which they would be decided.",
+        "free": "Show how many devices are held and free, the largest blocks, and fragmentation with its causes.",
+        "devices": "Show what holds each device or share, since when, and why the others can or cannot be had.",
+        "history": "Show what the running scheduler decided: pods placed with node and devices, waiting, evicted, and "
+        "why.",
+        "usage": "Show for how long devices were in use and idle, as the running scheduler has seen it.",
+        "simulate": "Show on which nodes and devices pods would be placed, or why they would wait. Nothing is written "
+        "to a cluster.",
+    },
+    "Watch": {
+        "page": "Serve the map, the queue and the last decisions as a web page that follows the cluster.",
+        "map": "Write the fleet as a page to look at: one HTML file with every node, its devices, and who holds them.",
+        "observe": "Record what Dovetail would do with the pods of another scheduler. Nothing is written to the "
+        "cluster.",
+        "report": "Show what `dovetail observe` has found: pods placed sooner and later, free nodes, gangs, evictions.",
+    },
+    "Change": {
+        "repair": "Show which pods to move so that others fit or leave what failed: the fewest, proven.",
+        "pause": "Stop the scheduler and take back what it began for pods that wait; running pods go on.",
+        "resume": "Let a paused scheduler place pods again.",
+    },
+    "Serve": {
+        "check": "Check whether Dovetail can work in a cluster, before and after it is installed.",
+        "run": "Schedule the pods that name this scheduler, until stopped (SIGTERM or SIGINT).",
+    },
+    "Develop": {
+        "config": "Print the default configuration or its schema, or check a file.",
+        "expect": "Print the pods to expect in a profile, as those of a cluster or of files ask for devices.",
+        "replay": "Repeat a decision that `dovetail simulate --save`, or a scheduler after a defect, saved to a file.",
+        "completion": "Print the completion script of a shell.",
+        "version": "Print the versions of this program, of the API server and of the scheduler in the cluster.",
+    },
 }
-"""What each command does. Its module has its name, and is imported only when it is called."""
-_FOLDERS: Final = {"observe": "adoption", "report": "adoption", "expect": "expectation"}
+"""What each command does, by what it is for. Its module has its name, and is imported only when it is called."""
+COMMANDS: Final = {name: text for group in GROUPS.values() for name, text in group.items()}
+OLD_NAMES: Final = {
+    "drain": "The old name of `pause`, with --undo of `resume`.",
+    "defrag": "The old name of `repair plan`.",
+}
+"""Commands that work for one more release under these names."""
+_FOLDERS: Final = {
+    "observe": "adoption",
+    "report": "adoption",
+    "expect": "expectation",
+    "repair": "repairing",
+    "defrag": "repairing",
+    **dict.fromkeys(("status", "check", "pause", "resume", "drain"), "installation"),
+}
 """The commands whose module is in a package of this one; those of all others are in this package."""
 _LASTING: Final = {"run", "page", "observe"}
 """Commands that go on until they are stopped."""
@@ -47,6 +77,9 @@ _COMPLETING: Final = "_ARGCOMPLETE"
 """The environment variable that the completion scripts of argcomplete set."""
 _UNWRITABLE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """What a write to the output fails with, on a full disk for instance."""
+_DESCRIPTION: Final = "A Kubernetes scheduler for devices (DRA) that decides about all waiting pods together."
+_LEAST_WIDTH: Final = 60
+"""Columns of the overview of all commands, at least."""
 _LONGEST: Final = 500
 """Characters of an error message that are shown."""
 
@@ -128,11 +161,16 @@ class _Parser(argparse.ArgumentParser):
 
     command: "_Parser | None" = None
     """The parser of the command whose arguments are known."""
+    lists_commands = False
+
+    def format_help(self) -> str:
+        """Return the help: of a command its options, of the program the commands in groups."""
+        return _overview(self.prog) if self.lists_commands else super().format_help()
 
     def parsed(self, words: Sequence[str]) -> argparse.Namespace:
         """Parse a command line; wrong arguments end the process."""
         name = words[0]
-        if name not in COMMANDS and not name.startswith("-"):
+        if name not in COMMANDS and name not in OLD_NAMES and not name.startswith("-"):
             self.error(f'unknown command "{name}"{_meant(name, COMMANDS)}')
         if name not in COMMANDS and self.is_option_of("run", name):
             self.error(f'the command is missing: write "{self.prog} run {name} …" to schedule pods')
@@ -171,6 +209,22 @@ def _meant(name: str, known: Iterable[str]) -> str:
     return f'. Did you mean "{dashes}{found}"?' if found else ""
 
 
+def _overview(program: str) -> str:
+    """Return all commands in groups, as wide as the terminal; the names of the groups are bold there."""
+    has_colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    width = max(_LEAST_WIDTH, shutil.get_terminal_size().columns)
+    indent = " " * (max(map(len, COMMANDS)) + 4)
+    lines = [f"usage: {program} COMMAND [OPTION …]", "", textwrap.fill(_DESCRIPTION, width)]
+    for title, group in GROUPS.items():
+        lines += ["", f"\x1b[1m{title}\x1b[0m" if has_colour else title]
+        for name, text in group.items():
+            head = f"  {name}".ljust(len(indent))
+            lines.append(
+                textwrap.fill(text, width, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)
+            )
+    return "\n".join([*lines, "", f"`{program} COMMAND --help` shows the options of each; --version the version.", ""])
+
+
 class _PrintVersion(argparse.Action):
     """Prints the version and exits; reading it takes a while, so it is read only here."""
 
@@ -184,20 +238,16 @@ class _PrintVersion(argparse.Action):
 
 def parser_of_line(line: str) -> argparse.ArgumentParser:
     """Return the parser for a command line that is being typed."""
-    return _parser_for(next((word for word in line.split() if word in COMMANDS), ""), "dovetail")
+    return _parser_for(next((word for word in line.split() if word in COMMANDS or word in OLD_NAMES), ""), "dovetail")
 
 
 def _parser_for(command: str, program: str) -> _Parser:
     """Return the parser, which knows all commands by name and the arguments of one of them."""
-    parser = _Parser(
-        prog=program,
-        description="A Kubernetes scheduler for devices (DRA) that decides about all waiting pods together.",
-        epilog=f"See `{program} COMMAND --help` for each command.",
-        allow_abbrev=False,
-    )
+    parser = _Parser(prog=program, allow_abbrev=False)
+    parser.lists_commands = True
     parser.add_argument("--version", action=_PrintVersion, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
-    for name, text in COMMANDS.items():
+    for name, text in (COMMANDS | {old: OLD_NAMES[old] for old in OLD_NAMES if old == command}).items():
         added = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
         if name == command:
             folder = f"{_FOLDERS[name]}." if name in _FOLDERS else ""

@@ -16,14 +16,19 @@ from scheduler.cli.arguments import (
     cluster_access,
     completed,
     namespace_of,
+    report,
 )
 from scheduler.cli.exit_status import ExitStatus
-from scheduler.cli.sources.configuration import add_configured_cluster, configuration
+from scheduler.cli.sources import shape_arguments
+from scheduler.cli.sources.configuration import ConfigurationReader, add_configured_cluster, configuration
 from scheduler.cli.sources.running_scheduler import add_scheduler, ask, ended, is_asked
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scheduler.api.queue_answers import QueueAnswer
     from scheduler.status.waiting_pods import WaitingPod
+    from solver.domain import Pod
 
 _LIMIT: Final = "1000"
 """The most pods that a running scheduler lists."""
@@ -34,7 +39,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Positions are those among the pods of all namespaces: by priority, then by age; a gang is decided with its "
         "first pod. Exit status: 0 the list was printed, 2 the API server cannot be read, 3 pods of other namespaces "
-        "may not be listed, so that positions are those in the namespace."
+        "may not be listed, so that positions are those in the namespace. With --add-nodes: 0 the pods would start "
+        "with the nodes, 1 some would not, 2 and 3 as above."
     )
     add_namespaces(parser)
     add_selector(parser, "pods")
@@ -46,6 +52,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="pods with this spec.schedulerName instead of the names in the profiles; may be repeated",
     )
+    shape_arguments.add_node_options(parser, "the waiting pods of the list")
     add_scheduler(parser, is_optional=True)
     add_format(parser, has_wide=True)
     add_watch(parser)
@@ -55,6 +62,9 @@ def execute(options: argparse.Namespace) -> int:
     """Read and print; with `--watch` again whenever something changes."""
     access = cluster_access(options)
     namespace = namespace_of(options, access)
+    shape_arguments.refuse_without(options)
+    if options.add_nodes:
+        return _with_nodes(options, access, namespace)
     if is_asked(options):
         return _by_scheduler(options, access, namespace)
     from scheduler.cli.sources import watching  # noqa: PLC0415 - only what answers needs it
@@ -71,6 +81,53 @@ def execute(options: argparse.Namespace) -> int:
 
     _, forbidden = watching.shown(read, lambda seen: _print(options, seen[0], namespace), is_watched=options.watch)
     return completed(ExitStatus.OK, forbidden, is_configured=configured is None or configured.is_known)
+
+
+def _with_nodes(options: argparse.Namespace, access: Any, namespace: str) -> int:
+    """Print with which nodes the waiting pods start. Raise `UsageError`."""
+    if is_asked(options) or options.watch or options.output == WIDE:
+        raise UsageError("--add-nodes asks the API server once: leave out --service, --server, -w and -o wide")
+    from scheduler.simulation import live_cluster  # noqa: PLC0415 - the cluster's client takes a while to import
+
+    running = ConfigurationReader(options, access)
+    found = live_cluster.fetch(access, meanwhile=(running.read, live_cluster.load_solver))
+    from scheduler.simulation import simulator  # noqa: PLC0415 - the solver takes a second
+    from scheduler.simulation.adding import node_additions  # noqa: PLC0415 - as above
+    from scheduler.simulation.case_builder import CaseBuilder  # noqa: PLC0415 - as above
+    from scheduler.simulation.manifests.documents import ManifestFiles  # noqa: PLC0415 - as above
+
+    configured = running.chosen(options.scheduler_name[0] if options.scheduler_name else None)
+    configured.warn_of_no_scheduler()
+    made = CaseBuilder.of(found, ManifestFiles(), admits=False)
+    name, settings = configured.served(
+        _scheduler(made.pods, options.scheduler_name or list(configured.settings.scheduler_names))
+    )
+    case = made.case(name)
+    selected = options.selector
+    own = frozenset(
+        pod.id
+        for pod in case.batch.pods
+        if namespace in {"", pod.id.namespace} and (selected is None or selected.matches(dict(pod.labels)))
+    )
+    report(case.warnings, case.problems)
+    if not own:
+        sys.stdout.write(f"No pod waits for scheduler {name}.\n")
+        return completed(ExitStatus.OK, found.forbidden, is_configured=configured.is_known)
+    shapes = shape_arguments.shapes_of(options, case, settings, shape_arguments.live_pools(access))
+    record = simulator.recorded(case, settings, name)
+    answer = node_additions.find(record, own, shapes.priced, shapes.unknown_pools)
+    shape_arguments.printed(answer, options.output)
+    status = ExitStatus.OK if answer.starts else ExitStatus.NO
+    return completed(status, found.forbidden, is_configured=configured.is_known)
+
+
+def _scheduler(pods: "Sequence[Pod]", names: list[str]) -> str:
+    """Return the one of some schedulers for which pods wait, the first without any. Raise `UsageError`."""
+    waiting = {pod.scheduler_name for pod in pods if not pod.node_name and not pod.is_terminal}
+    asked = [name for name in names if name in waiting]
+    if len(asked) > 1:
+        raise UsageError(f"--add-nodes: pods wait for {', '.join(asked)}: choose one with --scheduler-name")
+    return asked[0] if asked else names[0]
 
 
 def _by_scheduler(options: argparse.Namespace, access: Any, namespace: str) -> int:

@@ -180,9 +180,14 @@ def _composed(gang: GangId, group: PodGroup | None, roster: GangMembers) -> Gang
 
 
 def _minima(group: PodGroup | None, roster: GangMembers) -> list[tuple[int, str]]:
-    """Return the first different minima with the object that states each; the PodGroup's comes first."""
+    """
+    Return the first different minima with the object that states each; the PodGroup's comes first.
+
+    A PodGroup of the basic policy states none. The Job controller makes one for every Job that asks for no policy
+    (gate WorkloadWithJob), so its pods' annotation is the only thing that anybody wrote about a gang.
+    """
     stated = [(count, f"pod {pod.name}") for count, pod in roster.minima.first(_MOST_NAMED + 1)]
-    if group is None:
+    if group is None or not group.min_count:
         return stated
     return [(group.min_count, f"PodGroup {group.id.name}"), *(each for each in stated if each[0] != group.min_count)]
 

@@ -6,6 +6,9 @@ after it leaves a waiting pod with a nominated node, about which the next decisi
 dryRun before: no victim is evicted unless the API server allows all of them, and what a PodDisruptionBudget blocks
 stays.
 
+A preemptor has one preemption at a time, as in kube-scheduler (PreEnqueue of DefaultPreemption): what a later decision
+finds for it while evictions are asked for waits until these have ended.
+
 `EvictionRate` limits evictions per minute. It is kept in the leader's Lease before they are made, so that the limit
 holds across a change of leaders.
 """
@@ -163,6 +166,10 @@ class _Run:
         return self.preemption.placements[0]
 
 
+class _UnwantedError(Exception):
+    """The preemptor does not wait for the eviction any more."""
+
+
 class Evictions:
     """
     Carries each preemption out in its own task, within the rate limit.
@@ -195,6 +202,7 @@ class Evictions:
         self._evicts_from = 0.0
         self._count = 0
         self._tasks: Final = Tasks(metrics, Subsystem.EVICTION)
+        self._preemptors: Final = set[str]()
         self._rate: Final = EvictionRate(record, clock, wall)
         self._on_given_up: Final = on_given_up
 
@@ -214,6 +222,10 @@ class Evictions:
             pods[each.pod].nominated_node_name == each.node for each in preemption.placements
         ):
             return ()  # nothing is left to evict, and the nominations are written
+        preemptors = {each.pod_uid for each in preemption.placements}
+        if not preemptors.isdisjoint(self._preemptors):
+            return ()
+        self._preemptors.update(preemptors)
         transitions, planned = self._cluster.preempt(preemption), None
         if count := len(preemption.victims):
             self._metrics.preemption_victims.observe(count)
@@ -242,6 +254,7 @@ class Evictions:
                 await self._nominate_and_evict(run)
                 is_over = True
         finally:
+            self._preemptors.difference_update(each.pod_uid for each in run.preemption.placements)
             if run.planned is not None:
                 self._rate.made(run.planned)
         if not is_over:
@@ -280,14 +293,20 @@ class Evictions:
         if count:
             _log.info(logs.PREEMPTING, pod=pod, node=run.first.node, victims=count, preemption=run.number)
 
-    def _still_stands(self, run: _Run) -> bool:
-        """Whether all preemptors wait for their nominated nodes and all victims run; else an eviction is wasted."""
+    def _is_awaited(self, run: _Run) -> bool:
+        """Whether all preemptors wait for their nominated nodes; else an eviction is wasted."""
         for placement in run.preemption.placements:
             pod = self._cluster.pod(placement.pod)
             if pod is None or pod.uid != placement.pod_uid or pod.node_name or pod.is_deleting:
                 return False
             if pod.nominated_node_name != placement.node:  # a later decision has another node for it, or none
                 return False
+        return True
+
+    def _still_stands(self, run: _Run) -> bool:
+        """Whether the preemptors wait and all victims run."""
+        if not self._is_awaited(run):
+            return False
         for victim in run.preemption.victims:
             pod = self._cluster.observed_pod(victim.pod)
             if pod is None or (pod.uid, pod.node_name) != (victim.pod_uid, victim.node):
@@ -310,8 +329,17 @@ class Evictions:
 
     async def _evict(self, run: _Run, victim: Victim, evicted: set[PodId]) -> None:
         pod = self._cluster.observed_pod(victim.pod)
+
+        async def send(*, timeout_seconds: float) -> None:
+            # A write waits for its turn, and is tried again: it is sent later than the checks before were made.
+            if not self._is_awaited(run):
+                raise _UnwantedError
+            await pod_writes.evict(self._client, victim, timeout_seconds=timeout_seconds)
+
         try:
-            await self._writer.write(partial(pod_writes.evict, self._client, victim))
+            await self._writer.write(send)
+        except _UnwantedError:
+            return
         except pod_writes.EvictionBlocked as error:
             self._metrics.evictions.labels("blocked").inc()
             _log.info(logs.EVICTION_REFUSED, pod=str(victim.pod), error=str(error))
@@ -330,7 +358,7 @@ class Evictions:
         try:
             message = truncated(f"{preemptor.scheduler_name}: {victim.message}", LONGEST_BYTES)
             generation = pod.generation if pod is not None else 0
-            send = partial(pod_writes.mark_preempted, self._client, victim, message, generation)
-            await self._writer.write(send, is_status=True)
+            mark = partial(pod_writes.mark_preempted, self._client, victim, message, generation)
+            await self._writer.write(mark, is_status=True)
         except KubeError as error:
             _log.debug(logs.EVENT_DROPPED, error=str(error))

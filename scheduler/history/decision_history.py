@@ -7,6 +7,7 @@ what waits for that is bounded too. Readers get the encoded records, newest firs
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from scheduler.history.recent_work import RecentWork, WorkCounts
 from scheduler.history.records import (
     DecisionRecord,
     FindClaim,
@@ -53,7 +55,11 @@ class _Encoded(NamedTuple):
 
 
 class DecisionHistory:
-    """A ring of encoded records; with `max_records` 0 nothing is kept. `now` gives the present time."""
+    """
+    A ring of encoded records; with `max_records` 0 none is kept. `now` gives the present time.
+
+    `recent` counts what happened in the last minutes, whether records are kept or not.
+    """
 
     def __init__(
         self,
@@ -65,6 +71,7 @@ class DecisionHistory:
         self._most_records: Final = settings.max_records if is_kept else 0
         self._most_bytes: Final = settings.max_mib * 1024 * 1024
         self._now: Final = now
+        self.recent: Final = RecentWork(time.monotonic)
         self._pending: Final[deque[_Make]] = deque(maxlen=min(_MOST_PENDING, self._most_records))
         self._lock: Final = threading.Lock()
         self._records: Final[deque[_Encoded]] = deque()
@@ -92,6 +99,7 @@ class DecisionHistory:
         file: str = "",
     ) -> None:
         """Append a decision; `pods` counts its pods, `find` gives the claims that were allocated before it."""
+        self.recent.add(WorkCounts(decisions=1, slowest_seconds=round(seconds, 4)))
         record = DecisionRecord(
             decision=number,
             time=self._now(),
@@ -107,6 +115,7 @@ class DecisionHistory:
 
     def bound(self, number: int, placement: Placement, devices: tuple[str, ...], seconds: float) -> None:
         """Append that a pod was bound."""
+        self.recent.add(WorkCounts(bound=1))
         record = self._pod(PodResult.BOUND, placement.pod)
         self._append(
             lambda: msgspec.structs.replace(
@@ -116,6 +125,7 @@ class DecisionHistory:
 
     def not_bound(self, number: int, placement: Placement, reasons: Sequence[Reason]) -> None:
         """Append that a pod that was placed could not be bound."""
+        self.recent.add(WorkCounts(not_bound=1))
         record = self._pod(PodResult.NOT_BOUND, placement.pod)
         self._append(
             lambda: msgspec.structs.replace(record, decision=number, node=placement.node, message=joined(reasons))
@@ -123,6 +133,7 @@ class DecisionHistory:
 
     def evicted(self, victim: Victim, preemptor: PodId) -> None:
         """Append that a pod was evicted, and for which pod."""
+        self.recent.add(WorkCounts(evicted=1))
         record = self._pod(PodResult.EVICTED, victim.pod)
         found = msgspec.structs.replace(record, node=victim.node, message=victim.message, preemptor=str(preemptor))
         self._append(lambda: found)

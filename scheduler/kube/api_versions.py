@@ -8,6 +8,8 @@ from typing import Final
 
 from solver.domain.gang import DISRUPT_ALL, DISRUPT_SINGLE
 
+OLDEST_MINOR: Final = 34
+"""The oldest supported version."""
 NEWEST_MINOR: Final = 37
 """The newest supported version: what manifests are meant for without a cluster."""
 NEEDED_VERSION: Final = "v1"

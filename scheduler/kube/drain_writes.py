@@ -1,4 +1,4 @@
-"""Writes of `dovetail drain`: what the scheduler has left on claims and waiting pods is removed."""
+"""Writes of `dovetail pause`: what the scheduler has left on claims and waiting pods is removed."""
 
 from typing import Any, Final
 

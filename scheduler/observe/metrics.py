@@ -102,6 +102,11 @@ class Metrics:
         encode, content_type = choose_encoder(accept)
         return encode(self.registry), content_type
 
+    def defect_count(self) -> float:
+        """Return how many unexpected exceptions and broken rules were counted since the process began."""
+        found = (metric for each in (self.defects, self.plan_violations) for metric in each.collect())
+        return sum(sample.value for metric in found for sample in metric.samples)
+
     def _add_pods(self) -> None:
         """Add the series about pods and their way through the queues."""
         self.schedule_attempts = self._counter(

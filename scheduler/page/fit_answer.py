@@ -14,11 +14,13 @@ import msgspec
 
 from scheduler.api.queries import API_VERSION
 from scheduler.simulation import fitting, plan_output
+from scheduler.simulation.adding import node_additions
+from scheduler.simulation.adding.node_additions import NodeAdditions
 from scheduler.simulation.fitting import Fit
 from scheduler.simulation.manifests.documents import ManifestProblem
 from scheduler.simulation.printing import runs
 from scheduler.visibility import VisibleNamespaces
-from solver.domain import PodId, Reason, wording
+from solver.domain import PodId, Reason, Unplaced, wording
 
 MOST_ROWS: Final = 500
 """The most rows of a table."""
@@ -75,6 +77,14 @@ class FitChange(msgspec.Struct, frozen=True):
     node: str
 
 
+class FitNodes(msgspec.Struct, frozen=True):
+    """Nodes of one shape to add: how many, and what they cost together ("": nobody gave prices)."""
+
+    shape: str
+    count: int
+    price: str
+
+
 class FitAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="kind", tag="Fit"):
     """
     The document. `fits` is None where the manifests are wrong, so that there is no answer.
@@ -93,6 +103,8 @@ class FitAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_f
     waiting: tuple[FitWaiting, ...] = ()
     victims: tuple[FitVictim, ...] = ()
     moves: tuple[FitMove, ...] | None = None
+    nodes: tuple[FitNodes, ...] = ()
+    """The nodes to add, where these were asked for; the placements are then those with the nodes."""
     changes: tuple[FitChange, ...] = ()
     changes_title: str = ""
     """What would start after one of them; empty without any."""
@@ -149,7 +161,7 @@ def answer_of(found: Fit, wanted: int, seen: FitVisibility) -> FitAnswer:
             FitPlacement(str(each.pod), seen.node(each.node), tuple(plan_output.claim_lines(each, result)))
             for each in plan.placements[:MOST_ROWS]
         ),
-        waiting=tuple(_waiting(found))[:MOST_ROWS],
+        waiting=tuple(_waiting(plan.unplaced))[:MOST_ROWS],
         victims=tuple(
             FitVictim(seen.pod(each.pod), seen.node(each.node), each.message if seen.pod(each.pod) else "")
             for each in victims[:MOST_ROWS]
@@ -166,9 +178,31 @@ def answer_of(found: Fit, wanted: int, seen: FitVisibility) -> FitAnswer:
     )
 
 
-def _waiting(found: Fit) -> Iterator[FitWaiting]:
+def answer_with_nodes(found: NodeAdditions, seen: FitVisibility) -> FitAnswer:
+    """Make the answer for a caller that asks which nodes to add."""
+    result, plan, shapes = found.result, found.result.plan, found.shapes
+    price_of = {shape.name: shape.price for shape in shapes.shapes}
+    return FitAnswer(
+        fits=found.starts,
+        sentence=node_additions.sentence(found),
+        summary=plan_output.summary(result),
+        placed=len(plan.placements),
+        waits=len(plan.unplaced),
+        placements=tuple(
+            FitPlacement(str(each.pod), seen.node(each.node), tuple(plan_output.claim_lines(each, result)))
+            for each in plan.placements[:MOST_ROWS]
+        ),
+        waiting=tuple(_waiting(plan.unplaced))[:MOST_ROWS],
+        nodes=tuple(
+            FitNodes(name, count, shapes.price(count * price_of[name])) for name, count in found.counts.items()
+        ),
+        warnings=tuple(_short(each) for each in node_additions.notes(found)) if seen.everything else (),
+    )
+
+
+def _waiting(waiting: Sequence[Unplaced]) -> Iterator[FitWaiting]:
     by_reasons: defaultdict[tuple[Reason, ...], list[str]] = defaultdict(list)
-    for unplaced in found.result.plan.unplaced:
+    for unplaced in waiting:
         by_reasons[unplaced.reasons].append(str(unplaced.pod))
     for reasons, pods in by_reasons.items():
         split = [(reason, *reason.message.partition(wording.HINT)[::2]) for reason in reasons]

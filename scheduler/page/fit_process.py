@@ -8,20 +8,21 @@ of time and memory, and it ends with the server.
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from scheduler.kube.access import ClusterAccess
-from scheduler.kube.errors import KubeError
+from scheduler.kube.errors import Forbidden, KubeError
 from scheduler.page import fit_answer
 from scheduler.page.fit_answer import FitAnswer, FitVisibility
-from scheduler.page.fit_questions import SECONDS, FitFailure, FitQuestion, FitSource
+from scheduler.page.fit_questions import SECONDS, FitFailure, FitQuestion
 from scheduler.settings import Settings, SettingsError, served, unserved
 from scheduler.simulation import defaults, fitting, live_cluster, simulator
+from scheduler.simulation.adding import live_shapes, node_additions, node_pools, shapes_file
 from scheduler.simulation.admission.quota_admission import QuotaLedger
 from scheduler.simulation.case_builder import CaseBuilder
 from scheduler.simulation.live_cluster import ClusterObjects
@@ -71,28 +72,32 @@ def _limited(question: FitQuestion) -> FitAnswer | FitFailure:
 
 def answer(question: FitQuestion) -> FitAnswer | FitFailure:
     """Decide. Raise `KubeError`."""
-    reading = documents.parsed(question.content, _NAME)
+    is_queue = question.adds_nodes and not question.content.strip()
+    reading = ManifestFiles() if is_queue else documents.parsed(question.content, _NAME)
     asked = defaults.in_namespace(reading, question.namespace, is_given=False)
     unseen = tuple(_unseen(asked, question.namespaces))
-    if unseen or not asked.documents:
+    if unseen or not (asked.documents or is_queue):
         return fit_answer.wrong((*asked.problems, *unseen))
-    cluster = _read(question.source)
-    if isinstance(cluster, FitFailure):
-        return cluster
-    made = CaseBuilder.of(_visible(cluster, question.namespaces), asked)
+    read = _read(question)
+    if isinstance(read, FitFailure):
+        return read
+    cluster, pools = read
+    made = CaseBuilder.of(_visible(cluster, question.namespaces), asked, admits=not is_queue)
     try:
-        name, settings = served(question.source.settings, fitting.scheduler_of(made))
+        name, settings = served(question.source.settings, "" if is_queue else fitting.scheduler_of(made))
     except fitting.SchedulerNameError as error:
         return _wrong_scheduler(made, f"{error}: ask about those of one scheduler")
     except SettingsError:
         known = question.source.settings.profiles[0].scheduler_name
         return _wrong_scheduler(made, f"no profile can have such a name: write one, such as {known}")
     case = made.case(name)
+    if is_queue:
+        case = replace(case, own=frozenset(pod.id for pod in case.batch.pods))
     reaching = tuple(_reaching(case, question.namespaces))
-    if reaching or not case.own:
+    if reaching or not (case.own or is_queue):
         none = ManifestProblem(_NAME, "", "", "no pod in it waits for a scheduler: write a Pod, a Job or a Deployment")
         return fit_answer.wrong((*case.problems, *reaching, *(() if case.own or case.problems else (none,))))
-    found = _decided(question, case, settings, name, quotas=made.quotas)
+    found = _decided(question, case, settings, name, beside=_Beside(made.quotas, pools))
     other = unserved(question.source.settings, name)
     warnings = (*case.warnings, *([f"a pod has {other}"] if other else []), *found.warnings)
     return msgspec.structs.replace(
@@ -107,8 +112,15 @@ def _wrong_scheduler(made: CaseBuilder, message: str) -> FitAnswer:
     return fit_answer.wrong((*made.problems, ManifestProblem(_NAME, "", "spec.schedulerName", message)))
 
 
+class _Beside(NamedTuple):
+    """What an answer needs beside the case: quotas, and Karpenter's NodePools."""
+
+    quotas: QuotaLedger
+    pools: Sequence[dict[str, Any]]
+
+
 def _decided(
-    question: FitQuestion, case: SimulationCase, settings: Settings, name: str, *, quotas: QuotaLedger
+    question: FitQuestion, case: SimulationCase, settings: Settings, name: str, *, beside: _Beside
 ) -> FitAnswer:
     nodes = None if question.sees_nodes else {each.scope.node_name for each in case.snapshot.slices}
     seen = FitVisibility(question.namespaces, nodes)
@@ -116,19 +128,32 @@ def _decided(
     if not question.sees_nodes:
         policy = msgspec.structs.replace(record.policy, tells_inventory=False)
         record = msgspec.structs.replace(record, policy=policy)
+    if question.adds_nodes:
+        shapes = live_shapes.pool_shapes(
+            beside.pools, live_shapes.live_shapes(case.snapshot, settings.devices.group_labels)
+        )
+        priced = shapes_file.PricedShapes(shapes.shapes)
+        return fit_answer.answer_with_nodes(node_additions.find(record, case.own, priced, shapes.unknown), seen)
     most = None if question.wanted is None else min(fitting.MOST_COPIES, question.wanted or fitting.MOST_COPIES)
-    found = fitting.fit(record, case.own, most, quotas=quotas, says_changes=seen.everything)
+    found = fitting.fit(record, case.own, most, quotas=beside.quotas, says_changes=seen.everything)
     return fit_answer.answer_of(found, question.wanted or 1, seen)
 
 
-def _read(source: FitSource) -> ClusterObjects | FitFailure:
+def _read(question: FitQuestion) -> tuple[ClusterObjects, list[dict[str, Any]]] | FitFailure:
+    """Read the cluster, and its NodePools where nodes to add are asked for."""
+    source = question.source
     if source.files:
         reading = documents.read([Path(each) for each in source.files])
+        pools = live_shapes.separated(reading)
         if reading.problems:
             return FitFailure("; ".join(map(str, reading.problems)))
-        return CaseBuilder.as_cluster(reading)
-    path = Path(source.kubeconfig) if source.kubeconfig else None
-    return live_cluster.fetch(ClusterAccess(path, source.context))
+        return CaseBuilder.as_cluster(reading), pools
+    access = ClusterAccess(Path(source.kubeconfig) if source.kubeconfig else None, source.context)
+    cluster = live_cluster.fetch(access)
+    try:
+        return cluster, node_pools.listed(access) if question.adds_nodes else []
+    except Forbidden:
+        return cluster, []
 
 
 def _unseen(asked: ManifestFiles, namespaces: VisibleNamespaces) -> Iterator[ManifestProblem]:

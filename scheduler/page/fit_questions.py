@@ -58,7 +58,8 @@ class FitQuestion(msgspec.Struct, frozen=True, kw_only=True):
     A question: manifests, the namespace of objects that name none, and how many copies are wanted.
 
     `wanted` is None where only the pods themselves are asked about, and 0 for as many as fit. The caller sees pods and
-    claims of `namespaces`, and nodes or not.
+    claims of `namespaces`, and nodes or not. With `adds_nodes` the question is which nodes to add, and without content
+    it is about all pods that wait for the first scheduler of the configuration.
     """
 
     source: FitSource
@@ -67,6 +68,7 @@ class FitQuestion(msgspec.Struct, frozen=True, kw_only=True):
     wanted: int | None
     namespaces: VisibleNamespaces
     sees_nodes: bool
+    adds_nodes: bool = False
 
 
 class FitFailure(msgspec.Struct, frozen=True, tag_field="kind", tag="FitFailure"):

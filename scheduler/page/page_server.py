@@ -36,6 +36,7 @@ from scheduler.page.fit_questions import FitQuestion
 from scheduler.page.page_watches import DecisionsWatch, MapWatch, PageSubjects
 from scheduler.settings import Address
 
+_NEEDS: Final = "is answered to callers that may list nodes, and pods and resourceclaims of all namespaces"
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -73,14 +74,21 @@ async def _fit(about: PageSubjects, query: Query, rights: CallerRights) -> msgsp
         wanted=query.count,
         namespaces=pods & claims,
         sees_nodes=await rights.sees(Listed.NODES),
+        adds_nodes=query.add_nodes,
     )
+    if query.add_nodes and query.count is not None:
+        raise Refusal(400, "count: cannot be with addNodes=true: leave one of them out")
+    if query.add_nodes and not (question.sees_nodes and question.namespaces.everything):
+        raise Refusal(403, f"which nodes to add {_NEEDS}")
     return await about.fit.ask(rights.budget, question)
 
 
 ANSWERS: Final[Mapping[str, AnswerRule[PageSubjects]]] = {
     "map": AnswerRule(_map, Parameters(("watch",)), Listed.PODS, Listed.SLICES, watch=MapWatch),
     "decisions": AnswerRule(_decisions, Parameters(("namespace", "pod", "watch")), Listed.PODS, watch=DecisionsWatch),
-    "fit": AnswerRule(_fit, Parameters(("namespace", "count")), Listed.PODS, Listed.SLICES, has_content=True),
+    "fit": AnswerRule(
+        _fit, Parameters(("namespace", "count", "addNodes")), Listed.PODS, Listed.SLICES, has_content=True
+    ),
 }
 """The answers by the last part of their path."""
 

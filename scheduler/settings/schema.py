@@ -27,6 +27,7 @@ from scheduler.settings.policies import (
     Section,
     WeightSettings,
 )
+from scheduler.settings.repairs import RepairSettings
 from solver.domain import (
     NodeSelectorOperator,
     NodeSelectorRequirement,
@@ -324,6 +325,9 @@ class Settings(Section, frozen=True):
 
     node_reservations: NodeReservations = NodeReservations()
     """How many nodes are reserved for starving pods."""
+
+    repair: RepairSettings = RepairSettings()
+    """Whether pods are moved to repair the fleet."""
 
     messages: Messages = Messages()
     """What conditions and events show to the authors of pods."""

@@ -1,5 +1,5 @@
 """
-The scheduler's decisions without a running scheduler: `dovetail simulate`, `replay`, `explain` and `defrag`.
+The scheduler's decisions without a running scheduler: `dovetail simulate`, `replay`, `explain` and `repair plan`.
 
 Manifests or a live cluster become the snapshot and batch that the scheduler would decide on. In the order of use:
 
@@ -7,7 +7,7 @@ Manifests or a live cluster become the snapshot and batch that the scheduler wou
   `server_versions` asks which versions run there.
 - `defaults`, `workloads` and `claim_templates` do what API server, kubelet and controllers would do with the objects.
 - `case_builder` makes a `SimulationCase` of all that; `simulator` decides it, explains one pod, saves and loads cases.
-- `defragment` finds the moves of `dovetail defrag` and carries them out: the only writes of this package.
+- `moves` finds the moves of `dovetail repair plan` and carries them out.
 - `plan_output` and `explanation_output` print the answers as tables, JSON or YAML, with `printing`; `list_table` prints
   lists as kubectl does.
 

@@ -2,7 +2,7 @@
 `dovetail fit`: whether the pods of a file would start now, how many copies of them, and what has to change for more.
 
 Waiting pods of the same or a higher priority are decided first, as the queue would. Then the pods of the file get what
-is left: at once, after evictions, after moves (`defragment`), or after one of the changes that `explain` would find.
+is left: at once, after evictions, after moves (`moves`), or after one of the changes that `explain` would find.
 """
 
 from collections.abc import Collection
@@ -12,7 +12,8 @@ import msgspec
 from msgspec.structs import replace
 from rich.text import Text
 
-from scheduler.simulation import defragment, plan_output, printing, simulator
+from scheduler.simulation import plan_output, printing, simulator
+from scheduler.simulation.moves import moves_output, planned_moves
 from scheduler.simulation.printing import counted
 from scheduler.simulation.simulator import SimulationResult
 from scheduler.worker.recording import Record
@@ -139,7 +140,7 @@ def _is_absent(unplaced: Unplaced) -> bool:
 def _with_moves(found: Fit, left: Record) -> Fit:
     """Add the moves that let all pods in."""
     if len(left.batch.pods) <= _MOST_MOVED_FOR:
-        moves = defragment.relocation(left, left.batch, seconds=_MOVES_SECONDS)
+        moves = planned_moves.room_for(left, seconds=_MOVES_SECONDS)
         if moves.is_found and moves.moves:
             return found._replace(moves=moves)
     return found
@@ -205,8 +206,8 @@ def show(found: Fit, wanted: int, to: TextIO) -> None:
     console.print(Text(sentence(found), colour))
     plan_output.show(found.result, to)
     if found.moves is not None:
-        console.print("All of them fit after these moves (dovetail defrag makes them one by one):")
-        defragment.show(found.moves, to)
+        console.print("All of them fit after these moves (dovetail repair plan makes them one by one):")
+        moves_output.show_moves(found.moves, to)
     if found.changes:
         console.print(Text(printing.visible(f"{changes_title(found)} (each was solved):")))
         for change in printing.visible(found.changes):

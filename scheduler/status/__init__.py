@@ -11,6 +11,7 @@ What users read about their pods (conditions and events), and operators about sc
     refused_claims      which ResourceQuota keeps a claim from being created
     recent_answers      what was read of objects that are not watched, for a few seconds
     attempt_metrics     kube-scheduler's series about attempts and queues
+    leader_report       how the leader does, in its Lease
 
 `misspelled_schedulers` reports pods whose schedulerName is nearly one of ours.
 

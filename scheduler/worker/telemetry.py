@@ -1,6 +1,7 @@
 """What the shell reports about the solver: log lines, series, the readiness check `solver`, saved snapshots."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -16,11 +17,18 @@ from solver.domain import Batch, Pod, QuarantinedObject, Violation
 _OVER_BUDGET: Final = 1.5
 """A decision counts as over its budget above this multiple: the check and the encoding of the plan come on top."""
 
+_MOST_SAVED: Final = 3
+"""Saved decisions that are remembered by the paths of their files."""
+
 _log: Final = logs.logger()
 
 
 class SolverTelemetry:
-    """Logs, counts and reports how the worker process does; saves the input of failed decisions."""
+    """
+    Logs, counts and reports how the worker process does; saves the input of failed decisions.
+
+    `saved` are the newest of their files.
+    """
 
     def __init__(
         self, metrics: Metrics, check: Check, folder: Path, clock: Callable[[], float] = time.monotonic
@@ -31,6 +39,7 @@ class SolverTelemetry:
         self._clock: Final = clock
         self._absent_since: float | None = None
         self._starts = 0
+        self.saved: Final[deque[str]] = deque(maxlen=_MOST_SAVED)
         metrics.without_worker_seconds.set_function(self._seconds_without_worker)
 
     def _seconds_without_worker(self) -> float:
@@ -105,4 +114,5 @@ class SolverTelemetry:
         except OSError as error:
             _log.warning(logs.SNAPSHOT_SAVED, error=str(error), cause=saved.cause)
         else:
+            self.saved.append(str(path))
             _log.warning(logs.SNAPSHOT_SAVED, path=str(path), cause=saved.cause)

@@ -1,21 +1,25 @@
 """
 What the solver decides: a `Plan` with its placements, allocations, preemptions and search report.
 
-A plan is total: every pod of the batch is in it once, placed or unplaced with reasons. `Relocation` is the answer of
-`dovetail defrag`. `Violation` is what `solver.verify` reports about a plan.
+A plan is total: every pod of the batch is in it once, placed or unplaced with reasons. `Violation` is what
+`solver.verify` reports about a plan. `RepairGoal` and `RepairRules` are what a repair is asked for, `Relocation` its
+answer, `AddedNodes` that of `--add-nodes`.
 """
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
 from solver.domain.budget import LeftOutPod, QuarantinedObject, StageStop
-from solver.domain.claim import Allocation, ExtendedResourceClaim
-from solver.domain.ids import ClaimId, PodId
+from solver.domain.claim import Allocation, Claim, ExtendedResourceClaim
+from solver.domain.device import ResourceSlice
+from solver.domain.ids import ClaimId, DeviceId, PodId
 from solver.domain.pod import NodeAllocatableClaimStatus
 from solver.domain.preemption import NodeReservation, Victim
 from solver.domain.reasons import Reason
-from solver.domain.volumes import VolumeBinding
+from solver.domain.snapshot import Batch, Node
+from solver.domain.volumes import CSINode, VolumeBinding
 
 
 class ClaimAllocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,13 +183,94 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
+class GoalKind(StrEnum):
+    """Why pods move; the most important first."""
+
+    WAITING = "Waiting"
+    """Pods or gangs wait that would fit if others moved."""
+    DEVICES = "Devices"
+    """Pods run on devices that are tainted, unhealthy or suspect."""
+    NODES = "Nodes"
+    """Nodes are cordoned, or have a maintenance taint."""
+    FRAGMENTATION = "Fragmentation"
+    """Free devices are scattered so that typical requests cannot use them."""
+
+
+class RepairGoal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """
+    What moves are to reach: all pods of `wanted` have a place, and those of `leaving` another one.
+
+    No successor gets one of `devices` or comes to one of `nodes`: these are the devices that failed and the nodes that
+    are to be emptied. `claims` are those of wanted pods that do not exist. `subject` names the object that the goal is
+    about, and `value` says what reaching it is worth.
+    """
+
+    kind: GoalKind = GoalKind.WAITING
+    subject: str = ""
+    value: str = ""
+    wanted: Batch = Batch(pods=())
+    leaving: tuple[PodId, ...] = ()
+    devices: tuple[DeviceId, ...] = ()
+    nodes: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+
+class RepairTargets(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What is looked for in a fleet: nodes with one of `maintenance_taints` (keys), and fragmentation above a limit.
+
+    `most_fragmentation` is 0 to 1; 1 looks for none.
+    """
+
+    maintenance_taints: tuple[str, ...] = ()
+    most_fragmentation: float = 1.0
+
+
+class RepairRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """
+    Which pods may be moved, beside what protects them in the cluster, and what a move costs.
+
+    `now` is in seconds since the epoch. A pod with devices stays until it has run for `minimum_run_seconds`. The age of
+    a declared checkpoint counts up to `most_checkpoint_seconds`, because it is a tenant's claim. Unless they have to
+    leave, pods whose uid is in `settled` or whose controller's uid is in `resting` stay: they were moved a short time
+    ago. `moved_before` has the moves of each controller (uid) so far.
+    """
+
+    now: int = 0
+    minimum_run_seconds: int = 0
+    most_checkpoint_seconds: int = 3600
+    settled: tuple[str, ...] = ()
+    resting: tuple[str, ...] = ()
+    moved_before: tuple[tuple[str, int], ...] = ()
+
+
+class Harm(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """
+    What moves cost, the most important first: pods by priority (the highest first), lost work, and pods moved again.
+
+    `lost_seconds` sums the run times of the pods, or the ages of their checkpoints where these are less.
+    """
+
+    priorities: tuple[tuple[int, int], ...] = ()
+    lost_seconds: int = 0
+    moved_before: int = 0
+
+
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod to evict; its replacement is expected on `target`."""
+    """
+    A pod to evict; its successor is expected on `target`.
+
+    `allocations` are what the successor gets in place of each claim of the pod (by the claims of the pod). Moves of one
+    `step` are made together. `target` is empty where a member that its gang can spare goes first: a member above the
+    minimum takes its place, and the successor waits for room.
+    """
 
     pod: PodId
     pod_uid: str
     source: str
     target: str
+    step: int = 0
+    allocations: tuple[tuple[ClaimId, Allocation], ...] = ()
 
 
 class Staying(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,12 +283,13 @@ class Staying(msgspec.Struct, frozen=True, kw_only=True):
 
 class Relocation(msgspec.Struct, frozen=True, kw_only=True):
     """
-    The fewest moves after which some pods fit (`dovetail defrag`).
+    The fewest moves that reach a goal (`dovetail repair plan`).
 
-    `placements` and `allocations` are those of the pods. If `is_stepwise`, `moves` are in an order in which each
-    replacement fits at its turn. `least` is a proven lower bound of the number of moves; `is_proven` says that `moves`
-    reach it. `is_found` is false if no moves suffice or none were found; `reason` says which of the two, and
-    `staying` names the pods that are in the way and must not move.
+    `placements` and `allocations` are those of the wanted pods after the moves. If `is_stepwise`, `moves` are in an
+    order in which the room of each successor is free at its turn, before its predecessor goes. `least` is a proven
+    lower bound of the number of moves; `is_proven` says that `moves` reach it. `harm` is what they cost, and
+    `is_least_harm` says that the same number of moves cannot cost less. `is_found` is false if no moves suffice or none
+    were found; `reason` says which of the two, and `staying` names the pods that are in the way and must not move.
     """
 
     is_found: bool
@@ -212,6 +298,61 @@ class Relocation(msgspec.Struct, frozen=True, kw_only=True):
     moves: tuple[Move, ...] = ()
     least: int = 0
     is_proven: bool = False
+    harm: Harm = Harm()
+    is_least_harm: bool = False
     is_stepwise: bool = True
     reason: str = ""
     staying: tuple[Staying, ...] = ()
+
+
+NODE_PRICES: Final = "node-prices"
+"""The level of what the added nodes cost together; less is better."""
+ADDED_NODES: Final = "added-nodes"
+"""The level of how many nodes are added; fewer are better."""
+
+
+class NodeShape(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    A kind of node that can be added, as often as `most` says (None: as often as it takes).
+
+    `node`, `slices` and `storage` (its CSINode) are those of one such node, all its devices free. A new node has the
+    same ones under a name of its own: as name, as the label kubernetes.io/hostname, and in the names of its pools.
+    `price` is in any unit that all shapes share.
+    """
+
+    name: str
+    node: Node
+    slices: tuple[ResourceSlice, ...] = ()
+    storage: CSINode | None = None
+    price: int = 1
+    most: int | None = None
+
+
+class AddedNode(msgspec.Struct, frozen=True, kw_only=True):
+    """One added node: its name in the answer, and its shape."""
+
+    name: str
+    shape: str
+
+
+class AddedNodes(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    The cheapest nodes with which as many pods start as nodes can help, strictly by priority.
+
+    `placements` and `allocations` are those of the pods that start, some of them on nodes that are there. `waiting` are
+    the others; the reasons of those that `helpless` names count shapes (`Reason.node_count`) and not nodes. `price` is
+    the price of all added nodes, `least_price` a proven lower bound of it, and `least_count` one of their number at
+    this price. `is_proven` says that price and number are the least there are, and `is_complete` that no nodes let more
+    pods start.
+    """
+
+    nodes: tuple[AddedNode, ...] = ()
+    placements: tuple[Placement, ...] = ()
+    allocations: tuple[ClaimAllocation, ...] = ()
+    waiting: tuple[Unplaced, ...] = ()
+    helpless: frozenset[PodId] = frozenset()
+    price: int = 0
+    least_price: int = 0
+    least_count: int = 0
+    is_proven: bool = True
+    is_complete: bool = True

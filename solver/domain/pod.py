@@ -81,6 +81,26 @@ PREEMPTIBLE: Final = "dovetail.dev/preemptible"
 """Annotation of a pod: with the value `false`, the pod is never a victim of preemption."""
 
 
+RESTARTS_ALONE: Final = "pod"
+RESTARTS_WHOLE: Final = "gang"
+"""Values of the annotation dovetail.dev/restarts."""
+
+
+class RepairNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """
+    What the annotations of a pod say about moving it.
+
+    `kept_by` is the annotation that forbids it: `karpenter.sh/do-not-disrupt`, or the cluster autoscaler's
+    `safe-to-evict: "false"`. `checkpointed` is the time of the last checkpoint (dovetail.dev/checkpointed-at) in
+    seconds since the epoch, 0 where none is declared. `restarts` says whether the end of the pod restarts it alone
+    (`RESTARTS_ALONE`) or all pods of its gang (`RESTARTS_WHOLE`); empty where the pod does not say.
+    """
+
+    kept_by: str = ""
+    checkpointed: int = 0
+    restarts: str = ""
+
+
 ALL_POD_SLOTS: Final = (("pods", 2**52),)
 """Requests of a pod whose requests cannot be decoded: it takes every pod slot of its node."""
 
@@ -157,7 +177,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     `invalid` is the decoding error of an object that cannot be decoded; such a pod is never placed. If it is bound and
     its requests cannot be decoded, they are `FILLS_NODE`.
     `started` is status.startTime in seconds since the epoch, 0 before the kubelet has started it. `is_preemptible` is
-    false where the annotation dovetail.dev/preemptible is `false`.
+    false where the annotation dovetail.dev/preemptible is `false`. `repair_note` is what other annotations say about
+    moving the pod.
     """
 
     id: PodId
@@ -201,6 +222,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     place: str = ""
     """The place of a hold that it has used up (`PLACE_ANNOTATION`), where it is bound or assumed to be."""
     is_preemptible: bool = True
+    repair_note: RepairNote | None = None
     is_deleting: bool = False
     is_terminal: bool = False
     has_failed: bool = False

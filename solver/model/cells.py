@@ -89,11 +89,14 @@ def merged(problem: Problem) -> Cells:
     )
     open_nodes = np.flatnonzero(allowed.any(axis=0) & (problem.available.room.of(PODS) > 0))
     columns = [_numbered_rows(np.packbits(allowed, axis=0).T), _gang_domains(problem), _costs(problem)]
+    if problem.costs.nodes is not None:  # the last one to be left out: without it nodes to add have no price
+        columns.append(problem.costs.nodes.shape_of + 1)
     counts = allowed.sum(axis=0)
     keys, key_of = problem.device_keys()
     while True:
         kinds = _kinds(open_nodes, key_of, columns)
-        if not columns or sum(int(counts[nodes[0]]) for nodes in kinds) <= problem.params.merged_variables:
+        is_small = sum(int(counts[nodes[0]]) for nodes in kinds) <= problem.params.merged_variables
+        if is_small or len(columns) <= int(problem.costs.nodes is not None):
             break
         columns.pop(0)
     cells = Cells(is_merged=True)

@@ -157,9 +157,8 @@ class _CellRoom:
 
     def _fitting(self) -> list[tuple[ExpectedKind, int, int]]:
         """For each kind, count the pods that fit now, and the nodes on which some do."""
-        free, at = self.room.problem.available.room, self.cell.indices
         by_devices = np.array([self.room.by_devices(self.cell.group, self.cell.state)], dtype=np.int64).T
-        fits = np.minimum(by_devices, self.room.by_resources(lambda name: free.of(name)[at]))
+        fits = np.minimum(by_devices, self.room.by_resources(self.cell.indices))
         kinds = self.room.problem.requests.expected
         return list(zip(kinds, fits.sum(axis=1).tolist(), (fits > 0).sum(axis=1).tolist(), strict=True))
 

@@ -9,11 +9,11 @@ negative. Levels of placed pods come first, strictly by priority, then those tha
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
-from solver.domain import EXPECTED_ROOM
-from solver.model import expected_room, fragmentation, soft_costs
+from solver.domain import ADDED_NODES, EXPECTED_ROOM, NODE_PRICES
+from solver.model import expected_room, fragmentation, node_prices, soft_costs
 from solver.model.devices import taken
 from solver.model.form import Expression, LevelExpression
 from solver.model.fragmentation import Uses
@@ -29,13 +29,22 @@ Values = tuple[int, ...]
 Write = Callable[[Variables], Expression]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what few levels ask is counted when they do
 class CountedSolution:
     """A solution with what levels are counted from: pods placed by class, and what is taken node by node."""
 
+    problem: Problem
     solution: Solution
-    placed: Counter[int]
-    uses: Uses
+
+    @cached_property
+    def placed(self) -> Counter[int]:
+        """How many pods are placed, by class."""
+        return Counter(choice.pod_class for choice in self.solution.choices)
+
+    @cached_property
+    def uses(self) -> Uses:
+        """What is taken of nodes."""
+        return list(node_uses(self.problem, self.solution))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +83,7 @@ def evaluate(problem: Problem, solution: Solution) -> Values:
 
 def counted(problem: Problem, solution: Solution) -> CountedSolution:
     """Count what the levels of a solution are evaluated from."""
-    placed = Counter(choice.pod_class for choice in solution.choices)
-    return CountedSolution(solution, placed, list(node_uses(problem, solution)))
+    return CountedSolution(problem, solution)
 
 
 def best_of(problem: Problem, solutions: Iterable[Solution]) -> Solution:
@@ -222,6 +230,18 @@ _LEVELS: Final = {
             "alternatives",
             lambda _, counted: -sum(use.rank for _, use in counted.uses),
             _alternatives,
+            decides_pods=True,
+        ),
+        ObjectiveLevel(
+            NODE_PRICES,
+            lambda problem, counted: -node_prices.price_of(problem, counted.solution),
+            node_prices.price,
+            decides_pods=True,
+        ),
+        ObjectiveLevel(
+            ADDED_NODES,
+            lambda problem, counted: -len(node_prices.added(problem, counted.solution)),
+            node_prices.count,
             decides_pods=True,
         ),
         _soft_cost("preferences", "preferences"),

@@ -116,6 +116,8 @@ class Variables:
     devices: dict[DemandPool, dict[int, Expression]] = field(default_factory=dict)
     opened_nodes: dict[int, int] = field(default_factory=dict)
     opened_devices: dict[tuple[int, int], int] = field(default_factory=dict)
+    added_nodes: dict[int, int] = field(default_factory=dict)
+    """Counts the nodes in use of each cell of nodes that are to be added (`model.node_prices`)."""
     hint_completions: list[Callable[[list[int]], None]] = field(default_factory=list)
     kept_room: dict[tuple[int, str], list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     """What pods that run take while their variable is 1, by cell and resource (see `model.victims`)."""

@@ -1,5 +1,5 @@
 """
-Preemption: which running pods to evict so that pods of higher priority fit, at the least cost; and defragmentation.
+Preemption: which running pods to evict so that pods of higher priority fit, at the least cost.
 
 - `preempt`: adds preemptions to a plan, and rearranges the plan where that spares victims. `preemption_state` serves
   the preemptors, each step giving a new frozen state; `preemptions` are the values and messages that come out.
@@ -10,7 +10,6 @@ Preemption: which running pods to evict so that pods of higher priority fit, at 
   checks its answer, and reprieves pods as kube-scheduler does where a rule refuses it.
 - `kept_pods`: why the pods of a lower priority stay; `endings`: which pods would have to end, whatever protects them.
 - `nominated_room`: room for pods that wait until their victims are gone.
-- `defragmentation`: the fewest pods to move; nothing is evicted here.
 
-Called by `solver.solve` after the plan, and by `dovetail defrag`. Nothing here writes to the cluster.
+Called by `solver.solve` after the plan; `solver.repair` uses its parts. Nothing here writes to the cluster.
 """

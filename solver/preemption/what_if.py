@@ -1,4 +1,4 @@
-"""The cluster as it would be without some pods or with what a plan places, and whether and where other pods fit."""
+"""The cluster as it would be without some pods, with what a plan places or with more nodes, and what pods fit then."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -8,11 +8,15 @@ from msgspec.structs import replace
 from solver import greedy
 from solver.domain import (
     FINALIZER,
+    HOSTNAME,
+    AddedNode,
     Batch,
     Budget,
     Claim,
     ClaimAllocation,
     ConsumerReference,
+    Node,
+    NodeShape,
     PersistentVolume,
     PersistentVolumeClaim,
     Placement,
@@ -21,6 +25,7 @@ from solver.domain import (
     PodDisruptionBudget,
     PodId,
     Policy,
+    ResourceSlice,
     Snapshot,
     with_node_allocatable,
     with_used,
@@ -219,3 +224,35 @@ def _spent(budget: PodDisruptionBudget, evicted: LabelIndex | None) -> PodDisrup
         return budget
     count = evicted.selected(budget.selector).bit_count()
     return replace(budget, allowed=max(0, budget.allowed - count)) if count else budget
+
+
+def with_nodes(snapshot: Snapshot, shapes: dict[str, NodeShape], added: tuple[AddedNode, ...]) -> Snapshot:
+    """Return the cluster with some nodes more."""
+    nodes, slices, storage = list(snapshot.nodes), list(snapshot.slices), list(snapshot.node_drivers)
+    for each in added:
+        shape = shapes[each.shape]
+        nodes.append(_node(shape.node, each.name))
+        slices += (_slice(one, shape.node.name, each.name, index) for index, one in enumerate(shape.slices))
+        if shape.storage is not None:
+            storage.append(replace(shape.storage, node=each.name))
+    return replace(
+        snapshot,
+        nodes=tuple(sorted(nodes, key=lambda node: node.name)),
+        slices=tuple(sorted(slices, key=lambda one: one.name)),
+        node_drivers=tuple(sorted(storage, key=lambda one: one.node)),
+    )
+
+
+def _node(node: Node, name: str) -> Node:
+    labels = dict(node.labels) | {HOSTNAME: name}
+    return replace(node, name=name, uid=f"uid-of-{name}", labels=tuple(sorted(labels.items())))
+
+
+def _slice(one: ResourceSlice, of_shape: str, name: str, index: int) -> ResourceSlice:
+    """Copy a slice of the shape's node to a new node; devices that name their node by themselves follow."""
+    pool = name if one.pool in {of_shape, ""} else f"{name}/{one.pool}"
+    scope = one.scope if one.scope.per_device else replace(one.scope, node_name=name)
+    devices = tuple(
+        each if each.scope is None else replace(each, scope=replace(each.scope, node_name=name)) for each in one.devices
+    )
+    return replace(one, name=f"{name}-{index}", pool=pool, scope=scope, devices=devices)

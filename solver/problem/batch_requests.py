@@ -12,7 +12,6 @@ from functools import partial
 from typing import Final, TypeVar
 
 from solver.domain import (
-    EXPECTED_ROOM,
     MAX_RESERVED_FOR,
     Batch,
     Budget,
@@ -39,10 +38,10 @@ from solver.problem.devices.inventory import Inventory
 from solver.problem.gang_domains import DomainSplits
 from solver.problem.inter_pod import InterPodRuleBuilder
 from solver.problem.problem import Part, PodClass, Problem, Source
-from solver.problem.requests import component, demand, expected_kinds, node_allocatable
+from solver.problem.requests import component, demand, node_allocatable
 from solver.problem.requests.component import ClaimComponent, Component
 from solver.problem.requests.demand import DemandKey
-from solver.problem.requests.expected_kinds import ExpectedKind
+from solver.problem.requests.expected_kinds import ExpectedKind, ExpectedKinds
 from solver.problem.requests.extended_resources import ExtendedResourceModes
 from solver.problem.requests.spared_devices import DeviceNeed
 from solver.problem.solver_cache import SolverCache
@@ -230,11 +229,14 @@ class BatchRequests:
                     message = f"claim {claim.id.name} holds {device}, which has taint {taint.key} now"
                     yield Reason(code=ReasonCode.CLAIM_TAINTED, message=message)
 
-    def expect(self) -> None:
-        """Describe the pods that the policy expects. Pods without devices leave them room, too."""
-        if EXPECTED_ROOM in self.policy.levels:
-            found = expected_kinds.kinds(self.policy.expected, self.device_classes, self.demand_of, self.intern)
-            self.expected = tuple(found)
+    def expect(self, expected: ExpectedKinds) -> None:
+        """Number what expected pods ask for, before anything that the batch does."""
+        if self.demands or self.components:
+            raise AssertionError("expected pods are numbered first")
+        self.expected = expected.kinds
+        self.demands.update((key, number) for number, key in enumerate(expected.demands))
+        for each in expected.components:
+            self.intern(each)
 
     def find_shared(self, batch: Batch) -> None:
         """Find unallocated claims that several pods of the batch use, and claims without places for all of them."""

@@ -11,15 +11,16 @@ node could serve counts.
 Fragmentation as FGD defines it (Weng et al., Beware of Fragmentation, USENIX ATC '23) is a relative of this.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import add
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from solver.arrays import Amounts
+from solver.arrays import MOST, Amounts
 from solver.problem.devices.layout import GLOBAL, DeviceType, NodeGroup, State, Takes
 from solver.problem.node_arrays import PODS
 from solver.problem.problem import Problem, Requests
@@ -32,7 +33,10 @@ MANY: Final = 1 << 20
 """Pods that share a device without taking anything that runs out: more than a node can hold."""
 _MOST_STATES: Final = 10_000
 """States of the nodes of one group whose room is kept."""
+_MOST_CELLS: Final = 12_000
+"""Numbers in one array: 96 kB, for which the allocator has memory at hand."""
 
+Indices = slice | npt.NDArray[np.int64]
 Counts = tuple[int, ...]
 """For each kind, how many pods."""
 
@@ -180,19 +184,25 @@ class ExpectedRoom:
     def of_group(self, group: NodeGroup) -> GroupRoom:
         """Return what nodes of a group have room for."""
         known: dict[int, GroupRoom] = self.problem.option_cache.expected
-        if group.index not in known:
-            kept, requests = self.problem.layout.expected, self.problem.requests
-            kinds = tuple(kind.components for kind in requests.expected)
-            numbers = tuple(dict.fromkeys(number for kind in kinds for number, _ in kind))
-            key = (group.index, kinds, tuple(requests.components[number] for number in numbers))
-            if key not in kept:
+        found = known.get(group.index)
+        if found is None:
+            kinds, numbers, kept = self._kept
+            found = kept.get(group.index)
+            if found is None:
                 found = GroupRoom(group, {each: options_of(self.problem, each, group) for each in numbers}, kinds)
-                if not all(self._has_all_options(each, group) for each in numbers):
-                    known[group.index] = found
-                    return found
-                kept[key] = found
-            known[group.index] = kept[key]
-        return known[group.index]
+                if all(self._has_all_options(each, group) for each in numbers):
+                    kept[group.index] = found
+            known[group.index] = found
+        return found
+
+    @cached_property
+    def _kept(self) -> tuple[tuple[tuple[tuple[int, int], ...], ...], tuple[int, ...], dict[int, GroupRoom]]:
+        """Return the components of the kinds, each once, and what the layout keeps for them, by group."""
+        requests = self.problem.requests
+        kinds = tuple(kind.components for kind in requests.expected)
+        numbers = tuple(dict.fromkeys(number for kind in kinds for number, _ in kind))
+        key = (kinds, tuple(requests.components[number] for number in numbers))
+        return kinds, numbers, self.problem.layout.expected.setdefault(key, {})
 
     def _has_all_options(self, component: int, group: NodeGroup) -> bool:
         """Whether the options do not depend on what nodes have left now."""
@@ -202,69 +212,92 @@ class ExpectedRoom:
         """For each kind, count the pods that the devices of a node in a state have room for."""
         return self.of_group(group).counts_of(state)
 
-    def by_resources(self, left: Callable[[str], Amounts], requests: Requests | None = None) -> Amounts:
-        """
-        For each kind and node, count the pods that its resources have room for, beside one pod with `requests`.
-
-        `left` are the amounts of the nodes in question. A node with nothing left has room for none.
-        """
-        taken = {} if requests is None else {**dict(requests), PODS: 1}
-        free = {name: left(name) - taken.get(name, 0) for name in self.resources}
-        rows = []
-        for kind in self.problem.requests.expected:
-            count = free[PODS]
-            for resource, amount in kind.requests:
-                count = np.minimum(count, free[resource] // amount)
-            rows.append(np.maximum(count, 0))
-        return np.stack(rows)
+    def by_resources(self, nodes: Amounts) -> Amounts:
+        """For each kind and node, count the pods that the node's resources have room for."""
+        room = self.problem.available.room
+        return self._fitting({name: room.of(name)[nodes] for name in self.resources}, slice(None))
 
     def lost(self, changes: Sequence[tuple[Amounts, State]], requests: Requests) -> list[Amounts]:
         """
         Return what nodes are worth less with one pod more, which takes `requests`, for each of some changes.
 
-        A change is about nodes of one group and state, of whose devices a state is left then.
+        A change is about nodes of one group and state, of whose devices a state is left then. Changes of the same nodes
+        have the same array.
         """
-        if not changes:
-            return []
-        available, sizes = self.problem.available, [len(nodes) for nodes, _ in changes]
-        groups = [(self.problem.group(int(nodes[0])), available.states[nodes[0]]) for nodes, _ in changes]
-        nodes = np.concatenate([nodes for nodes, _ in changes])
-        before = self._repeated([self.by_devices(*each) for each in groups], sizes)
-        states = ((group, after) for (group, _), (_, after) in zip(groups, changes, strict=True))
-        after = self._repeated([self.by_devices(*each) for each in states], sizes)
-        has, keeps = (self.by_resources(available.room.of, each)[:, nodes] for each in (None, requests))
-        lost = self.value(before, has) - self.value(after, keeps)
-        return np.split(lost, np.cumsum(sizes)[:-1])
+        states = self.problem.available.states
+        before = [(nodes, self.by_devices(self.problem.group(int(nodes[0])), states[nodes[0]])) for nodes, _ in changes]
+        after = [(nodes, self.by_devices(self.problem.group(int(nodes[0])), state)) for nodes, state in changes]
+        had, has = self._worth_of(before, ()), self._worth_of(after, requests)
+        return [had[id(was[0]), was[1]] - has[id(now[0]), now[1]] for was, now in zip(before, after, strict=True)]
+
+    def _worth_of(
+        self, cases: Sequence[tuple[Amounts, Counts]], requests: Requests
+    ) -> dict[tuple[int, Counts], Amounts]:
+        """
+        Return what nodes are worth whose devices have room for so much, beside one pod with `requests` if any.
+
+        Each case counts once, by the array of its nodes and its room: many changes leave as much.
+        """
+        distinct = {(id(nodes), counts): nodes for nodes, counts in cases}
+        if not distinct:
+            return {}
+        sizes = [len(nodes) for nodes in distinct.values()]
+        by_devices = np.array([counts for _, counts in distinct], dtype=np.int64).T
+        numbers = np.repeat(np.arange(len(sizes)), sizes)
+        worth = self._value(by_devices, numbers, np.concatenate(list(distinct.values())), requests)
+        return dict(zip(distinct, np.split(worth, np.cumsum(sizes)[:-1]), strict=True))
 
     def lost_to(self, requests: Requests) -> Amounts:
         """Return what each node is worth less with one pod more, which takes `requests` and no device."""
         if requests not in self._lost_to:
-            keeps = self.by_resources(self.problem.available.room.of, requests)
-            self._lost_to[requests] = self._worth_now - self.value(self._by_node, keeps)
+            self._lost_to[requests] = self._worth_now - self._value(*self._by_node, slice(None), requests)
         return self._lost_to[requests]
 
     @cached_property
     def _worth_now(self) -> Amounts:
-        return self.value(self._by_node, self.by_resources(self.problem.available.room.of))
+        return self._value(*self._by_node, slice(None))
 
     @cached_property
-    def _by_node(self) -> Amounts:
-        """By kind and node, what devices have room for."""
+    def _by_node(self) -> tuple[Amounts, Amounts]:
+        """By kind and number of a node, what devices have room for; and the number of each node."""
         keys, numbers = self.problem.device_keys()
         groups = self.problem.layout.groups
         counts = [self.by_devices(groups[each.group], each.state) for each in keys]
-        found: Amounts = np.array(counts, dtype=np.int64).T[:, numbers]
-        return found
+        return np.array(counts, dtype=np.int64).T, numbers
 
-    @staticmethod
-    def _repeated(counts: Sequence[Counts], sizes: Sequence[int]) -> Amounts:
-        return np.repeat(np.array(counts, dtype=np.int64).T, sizes, axis=1)
+    def _value(
+        self, by_devices: Amounts, numbers: Amounts, nodes: Indices, requests: Requests | None = None
+    ) -> Amounts:
+        """
+        Return what nodes are worth: by kind and number of a node, what devices and what resources have room for.
 
-    def value(self, by_devices: Amounts, by_resources: Amounts) -> Amounts:
-        """Return what nodes are worth: by kind and node, what devices and what resources have room for."""
-        fits = np.minimum(by_devices, by_resources)
-        worth: Amounts = self.worth @ (fits + FIRST * (fits > 0))
+        Some kinds at a time: arrays of all kinds and nodes would be new pages of memory, which cost more than the work.
+        """
+        taken = {**dict(requests), PODS: 1} if requests else {}
+        free = {name: self.problem.available.room.of(name)[nodes] - taken.get(name, 0) for name in self.resources}
+        worth: Amounts = np.zeros(len(numbers), dtype=np.int64)
+        step = max(1, _MOST_CELLS // max(1, len(numbers)))
+        for rows in (slice(at, at + step) for at in range(0, len(self.worth), step)):
+            fits = np.minimum(by_devices[rows][:, numbers], self._fitting(free, rows))
+            worth += self.worth[rows] @ (fits + FIRST * (fits > 0))
         return worth
+
+    def _fitting(self, free: Mapping[str, Amounts], rows: slice) -> Amounts:
+        """For some kinds and nodes, count the pods that what is free has room for."""
+        count = free[PODS]
+        for resource, amounts in self._asked.items():
+            asked = amounts[rows]
+            times = free[resource] // np.maximum(asked, 1)
+            count = np.minimum(count, times if asked.all() else np.where(asked, times, MOST))
+        found: Amounts = np.maximum(count, 0)
+        return np.broadcast_to(found, (len(self.worth[rows]), found.shape[-1]))
+
+    @cached_property
+    def _asked(self) -> dict[str, Amounts]:
+        """For each resource, a column of how much a pod of each kind asks for."""
+        kinds = [dict(kind.requests) for kind in self.problem.requests.expected]
+        named = dict.fromkeys(name for kind in kinds for name in kind)
+        return {name: np.array([[kind.get(name, 0)] for kind in kinds], dtype=np.int64) for name in named}
 
     @cached_property
     def resources(self) -> tuple[str, ...]:

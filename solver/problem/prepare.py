@@ -140,8 +140,8 @@ class _Preparation:
             budget=self.budget.until(_WALL_SHARE).at("preparation"),
             rejected=rejected,
         )
+        requests.expect(self.cache.expected.of(self.policy, self.snapshot.classes))
         requests.index(self.snapshot, batch, self.cache, self.inventory)
-        requests.expect()
         requests.find_shared(batch)
         for claim_id in requests.shared_ids:
             requests.components_of(claim_id)

@@ -39,6 +39,7 @@ from solver.problem.requests import demand, evaluation
 from solver.problem.requests.component import Ways
 from solver.problem.requests.demand import Answers, DemandKey
 from solver.problem.requests.evaluation import Requester, Unfinished
+from solver.problem.requests.expected_kinds import ExpectedKindsCache
 from solver.problem.requests.spared_devices import SpareDevices
 from solver.rules.inter_pod.inter_pod_context import InterPodCache, Topologies
 from solver.rules.inter_pod.running_pods import RunningPods
@@ -105,6 +106,7 @@ class SolverCache:
     """Cost units that were not enough, by claim spec; valid while the devices are the same."""
     running_places: RunningPlaces = field(default_factory=dict)
     """Places of holds as the pods and claims that they count as."""
+    expected: ExpectedKindsCache = field(default_factory=ExpectedKindsCache)
     paid_units: int = 0
     """Cost units of all decisions so far (`Budget.cost_units`)."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from solver.domain import Budget, LevelReport
 from solver.engines import cpsat
 from solver.engines.cpsat import Effort, EngineStatus
-from solver.model import assignment, build, cells, objective
+from solver.model import assignment, build, cells, node_prices, objective
 from solver.model.form import OutOfTimeError
 from solver.model.objective import ObjectiveLevel, Values, evaluate
 from solver.model.variables import Variables
@@ -40,13 +40,15 @@ def improve(
     """
     Search until every level is proven or the budget ends; never worse than the start.
 
-    `nodes` are those among which a best solution is (`node_symmetry`).
+    `nodes` are those among which a best solution is (`node_symmetry`), of equal nodes that are to be added the first.
     """
     try:
         variables = build.build(problem, cells.single(problem, nodes), stop=budget.should_stop)
     except OutOfTimeError:
         return ExactResult(start, levels_from_bounds(problem, evaluate(problem, start), bounds), (0, 0), 0.0)
+    node_prices.use_first_ones(variables)
     packing = packing_seconds(problem, budget)
+    start = node_prices.compacted(problem, start)
     search = _Search(problem, variables, budget, packing, best=assignment.values_of(variables, start))
     broken = variables.form.broken_by(search.best)
     if broken:

@@ -9,17 +9,17 @@ objective; no relaxation and no model is written.
 It is not tried where a value depends on more than the kind of the node, and given up where there are too many ways.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from solver.arrays import Amounts
 from solver.domain import EXPECTED_ROOM, Budget, SearchStage
 from solver.greedy.device_fit import Attempt, Counts, Singly
-from solver.model.objective import counted, evaluate, objective_levels
+from solver.model.objective import CountedSolution, ObjectiveLevel, counted, objective_levels
 from solver.problem.devices import fragmentation
 from solver.problem.devices.layout import State, type_at
 from solver.problem.devices.node_ledger import NodeLedger
@@ -27,23 +27,21 @@ from solver.problem.expected_room import ExpectedRoom
 from solver.problem.problem import PodClass, Problem
 from solver.problem.requests.component import Component, Line, Option
 from solver.problem.requests.remaining_options import are_complete
-from solver.search.bound import ContradictionError
 from solver.solution import Choice, Pick, Solution
 
-_MOST_KEPT = 20_000
+_MOST_KEPT: Final = 20_000
 """Kinds of nodes of which the ways to serve a pod are kept."""
+_NO_WAY: Final = -1
+_OF_PICKS: Final = frozenset({"alternatives", "suspects", "remote-devices"})
+"""Levels that ask only which devices are picked on nodes of a group."""
 
 
 class _TooManyError(Exception):
     """There are more ways than may be looked at."""
 
 
-def best(problem: Problem, start: Solution, budget: Budget) -> Solution | None:
-    """
-    Return the best solution for one pod, `start` if none is better; None where it is not looked for.
-
-    Raise `ContradictionError` if a start that places the pod is worth what no way is.
-    """
+def best(problem: Problem, budget: Budget) -> Solution | None:
+    """Return the best solution for one pod, which may be none; None where it is not looked for."""
     if not problem.params.runs(SearchStage.EXHAUSTIVE) or not _is_one_pod(problem) or budget.should_stop():
         return None
     params, expects = problem.params, bool(problem.requests.expected)
@@ -52,11 +50,7 @@ def best(problem: Problem, start: Solution, budget: Budget) -> Solution | None:
         ways = list(_Enumeration(problem, limit, params.exhaustive_expected_pairs, params.exhaustive_steps).ways())
     except _TooManyError:
         return None
-    best_way = _best_of(problem, ways)
-    known, most = evaluate(problem, start), evaluate(problem, best_way)
-    if known > most:
-        raise ContradictionError(f"no way to place the pod is worth {known}, as the greedy's is")
-    return best_way if most > known else start
+    return _Comparison(problem, ways).best()
 
 
 Served = tuple[tuple[tuple[Pick, ...], ...], State]
@@ -71,38 +65,72 @@ class _Way(NamedTuple):
     after: State
 
 
-def _best_of(problem: Problem, ways: Sequence[_Way]) -> Solution:
+@dataclass(slots=True, eq=False)
+class _Comparison:
     """
-    Compare the ways level by level, so that most levels are asked of few ways; return the first of equals.
+    Compares ways level by level, so that most levels are asked of few of them; the first of equals is the best.
 
     Nodes of a kind differ in what is lost of the room for expected pods. Each way takes the node that loses least.
     """
-    levels, least = objective_levels(problem), [0] * len(ways)
-    if any(level.name == EXPECTED_ROOM for level in levels):
-        ways, least = _losing_least(problem, ways)
-    solutions = ((Solution(), 0), *((Solution([way.choice]), lost) for way, lost in zip(ways, least, strict=True)))
-    left = [(counted(problem, solution), lost) for solution, lost in solutions]
-    for level in levels:
-        if level.name == EXPECTED_ROOM:
-            values = [-lost for _, lost in left]
-        else:
-            values = [level.evaluate(problem, each) for each, _ in left]
-        most = max(values)
-        left = [each for each, value in zip(left, values, strict=True) if value == most]
-    return left[0][0].solution
 
+    problem: Problem
+    ways: Sequence[_Way]
+    choices: list[Choice] = field(init=False)
+    counted: dict[int, CountedSolution] = field(default_factory=dict)
 
-def _losing_least(problem: Problem, ways: Sequence[_Way]) -> tuple[list[_Way], list[int]]:
-    """Return the ways, each on the node that it takes the least expected room of, and how much that is."""
-    room, found, least = ExpectedRoom(problem), list[_Way](), list[int]()
-    for number in dict.fromkeys(way.choice.pod_class for way in ways):
-        own = [way for way in ways if way.choice.pod_class == number]
-        changes = [(way.nodes, way.after) for way in own]
-        for way, lost in zip(own, room.lost(changes, problem.classes[number].requests), strict=True):
-            at = int(np.argmin(lost))
-            found.append(way._replace(choice=way.choice._replace(node=int(way.nodes[at]))))
-            least.append(int(lost[at]))
-    return found, least
+    def best(self) -> Solution:
+        """Return the best way, or no way if that is better."""
+        self.choices = [way.choice for way in self.ways]
+        left = [_NO_WAY, *range(len(self.ways))]
+        for level in objective_levels(self.problem):
+            if level.name != EXPECTED_ROOM:
+                values = self._values(level, left) if len(left) > 1 else [0]
+            else:
+                values = [-lost for lost in self._least_lost(left)]
+            most = max(values)
+            left = [number for number, value in zip(left, values, strict=True) if value == most]
+        return self._solution(left[0])
+
+    def _values(self, level: ObjectiveLevel, numbers: Sequence[int]) -> list[int]:
+        """Evaluate a level for some ways; some levels ask only which devices are picked on nodes of a group."""
+        if level.name not in _OF_PICKS:
+            return [self._value(level, number) for number in numbers]
+        known: dict[object, int] = {}
+        group_of, found = self.problem.layout.group_of, list[int]()
+        for number in numbers:
+            key: object = None
+            if number != _NO_WAY:
+                choice = self.choices[number]
+                key = (choice.pod_class, group_of[choice.node], choice.picks)
+            value = known.get(key)
+            if value is None:
+                value = known[key] = self._value(level, number)
+            found.append(value)
+        return found
+
+    def _value(self, level: ObjectiveLevel, number: int) -> int:
+        found = self.counted.get(number)
+        if found is None:
+            found = self.counted[number] = counted(self.problem, self._solution(number))
+        return level.evaluate(self.problem, found)
+
+    def _solution(self, number: int) -> Solution:
+        return Solution() if number == _NO_WAY else Solution([self.choices[number]])
+
+    def _least_lost(self, numbers: Sequence[int]) -> list[int]:
+        """Let each way take the node of which it takes the least expected room, and return how much that is."""
+        room, lost = ExpectedRoom(self.problem), dict.fromkeys(numbers, 0)
+        of_class: dict[int, list[int]] = {}
+        for number in numbers:
+            if number != _NO_WAY:
+                of_class.setdefault(self.choices[number].pod_class, []).append(number)
+        for pod_class, own in of_class.items():
+            changes = [(self.ways[number].nodes, self.ways[number].after) for number in own]
+            for number, lost_on in zip(own, room.lost(changes, self.problem.classes[pod_class].requests), strict=True):
+                at = int(lost_on.argmin())
+                lost[number] = int(lost_on[at])
+                self.choices[number] = self.choices[number]._replace(node=int(self.ways[number].nodes[at]))
+        return list(lost.values())
 
 
 def _is_one_pod(problem: Problem) -> bool:
@@ -127,10 +155,11 @@ class _Enumeration:
     def ways(self) -> Iterator[_Way]:
         """Go through the ways, on the first node of each kind; raise `_TooManyError` if there are too many."""
         problem = self.problem
+        known = {each.index: self._known(each) for each in problem.classes}
         places = ((pod_class, nodes) for pod_class in problem.classes for nodes in self._nodes(pod_class))
         for pod_class, nodes in places:
             node = int(nodes[0])
-            for picks, after in self._served(pod_class, node):
+            for picks, after in self._served(pod_class, node, known[pod_class.index]):
                 self.left -= 1
                 self.pairs -= len(nodes) if problem.requests.expected else 0
                 if self.left < 0 or self.pairs < 0:
@@ -140,9 +169,9 @@ class _Enumeration:
     def _nodes(self, pod_class: PodClass) -> list[Amounts]:
         """Return the nodes that the pod may use and that have room for it, those of one kind together."""
         problem = self.problem
-        fits = pod_class.verdicts.allowed & problem.available.room.fits(pod_class.requests)
-        nodes = np.flatnonzero(fits)
-        codes = problem.device_keys()[1][nodes]
+        available = problem.available
+        nodes = np.flatnonzero(pod_class.verdicts.allowed & available.room.fits(pod_class.requests))
+        codes = 2 * available.kind_of[nodes] + available.is_unused[nodes]
         for column in self._columns(nodes):
             codes = np.unique(codes * (int(column.max(initial=0)) + 1) + column, return_inverse=True)[1]
         order = np.argsort(codes, kind="stable")
@@ -155,6 +184,8 @@ class _Enumeration:
         names = {level.name for level in objective_levels(problem)}
         for _, costs in problem.costs.of_nodes:
             yield np.unique(costs[nodes], return_inverse=True)[1]
+        if problem.costs.nodes is not None:
+            yield problem.costs.nodes.shape_of[nodes] + 1
         if "opened-groups" in names and (group_of := fragmentation.node_groups(problem)):
             yield np.array([node in group_of for node in nodes.tolist()], dtype=np.int64)
         if "spoiled-partitions" in names and problem.inventory.budgets:
@@ -162,25 +193,29 @@ class _Enumeration:
             tables = [fragmentation.partitions(problem, node) for node in nodes.tolist()]
             yield np.array([numbers.setdefault(id(table), len(numbers)) for table in tables], dtype=np.int64)
 
-    def _served(self, pod_class: PodClass, node: int) -> Iterable[Served]:
-        """
-        Return the ways to serve all copies of all parts on a node.
+    def _known(self, pod_class: PodClass) -> dict[Hashable, tuple[Served, ...]]:
+        """Return what the layout keeps of the ways to serve a pod: from one pod to the next one node changes."""
+        components = self.problem.requests.components
+        asked = tuple((components[each.component], each.copies) for each in pod_class.parts)
+        return self.problem.layout.served.setdefault(asked, {})
 
-        They are kept with the layout: from one pod to the next one node changes.
-        """
-        problem, known = self.problem, self.problem.layout.served
-        components = tuple((problem.requests.components[each.component], each.copies) for each in pod_class.parts)
-        key = (components, problem.layout.group_of[node], problem.available.states[node])
+    def _served(self, pod_class: PodClass, node: int, known: dict[Hashable, tuple[Served, ...]]) -> Iterable[Served]:
+        """Return the ways to serve all copies of all parts on a node."""
+        problem = self.problem
+        key = (problem.layout.group_of[node], problem.available.states[node])
         found = known.get(key)
         if found is None:
             found = tuple(islice(self._enumerated(pod_class, node), self.left + 1))
             if len(found) > self.left:
                 raise _TooManyError
-            options = [problem.options(each.component, problem.group(node)) for each in pod_class.parts]
-            is_complete = all(are_complete(each, of) for (each, _), of in zip(components, options, strict=True))
+            of_parts = (
+                (problem.requests.components[each.component], problem.options(each.component, problem.group(node)))
+                for each in pod_class.parts
+            )
+            is_complete = all(are_complete(component, options) for component, options in of_parts)
             if is_complete and len(found) <= problem.params.exhaustive_ways:
-                if len(known) >= _MOST_KEPT:
-                    known.clear()
+                if sum(map(len, problem.layout.served.values())) >= _MOST_KEPT:
+                    problem.layout.served.clear()
                 known[key] = found
         return found
 

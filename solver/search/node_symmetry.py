@@ -43,6 +43,8 @@ def equal_nodes(
     resources = [PODS, *sorted({resource for each in asking for resource, amount in each if amount > 0} - {PODS})]
     room = np.stack([problem.available.room.of(resource) for resource in resources])
     costly = [costs for _, costs in problem.costs.of_nodes]
+    if problem.costs.nodes is not None:
+        costly.append(problem.costs.nodes.shape_of)
     limits: dict[_Key, list[int]] = {}
     found: defaultdict[_Key, list[int]] = defaultdict(list)
     for node in nodes:

@@ -230,11 +230,16 @@ def without_scores(problem: Problem) -> Problem:
     return replace(problem, policy=structs.replace(problem.policy, levels=others))
 
 
-def search_and_score(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
-    """Search all other levels (`stages.search`), then place pods without devices by scores."""
+def search_and_score(problem: Problem, start: Solution, budget: Budget, *, is_best: bool = False) -> SearchResult:
+    """
+    Search all other levels (`stages.search_from`), then place pods without devices by scores.
+
+    `is_best` says that the start is what the exhaustive search found: no better one is looked for.
+    """
+    others = without_scores(problem)
+    found = stages.proven(others, start) if is_best else stages.search_from(others, start, budget)
     if SCORES not in problem.policy.levels:
-        return stages.search(problem, start, budget)
-    found = stages.search(without_scores(problem), start, budget)
+        return found
     is_moved = found.solution is not start
     best = placed_again(problem, found.solution) if is_moved else found.solution
 

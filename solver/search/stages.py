@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from solver.domain import Budget, LevelReport, SearchStage
-from solver.model import build, objective
+from solver.model import build, node_prices, objective
 from solver.model.objective import evaluate
 from solver.problem.problem import Problem
 from solver.search import (
@@ -45,12 +45,20 @@ class SearchResult:
 
 
 def search(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
+    """Search one pod exhaustively, and more pods from a start."""
+    alone = exhaustive.best(problem, budget)
+    return search_from(problem, start, budget) if alone is None else proven(problem, alone)
+
+
+def proven(problem: Problem, best: Solution) -> SearchResult:
+    """Report what the exhaustive search found."""
+    known = evaluate(problem, best)
+    levels = bound.levels_from_bounds(problem, known, Bounds(known, (0, 0)))
+    return SearchResult(best, levels, (SearchStage.EXHAUSTIVE,), (0, 0))
+
+
+def search_from(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
     """Bound the start, and run the stages: on the whole problem, or on each independent subproblem."""
-    alone = bound.guarded(SearchStage.EXHAUSTIVE, budget, lambda: exhaustive.best(problem, start, budget), None)
-    if alone is not None:
-        known = evaluate(problem, alone)
-        levels = bound.levels_from_bounds(problem, known, Bounds(known, (0, 0)))
-        return SearchResult(alone, levels, (SearchStage.EXHAUSTIVE,), (0, 0))
     best, bounds = _bounded(problem, start, budget)
     if not bound.only_packing_open(problem, best.levels):
         better = gangs_first.gangs_first(problem, start, budget)
@@ -135,7 +143,8 @@ def _nodes(problem: Problem, best: SearchResult, budget: Budget) -> Sequence[int
     """Nodes that the exact model needs."""
     if not problem.params.runs(SearchStage.NODE_SYMMETRY):
         return range(problem.node_count)
-    return node_symmetry.nodes_to_search(problem, best.solution, best.levels, budget.should_stop)
+    start = node_prices.compacted(problem, best.solution)
+    return node_symmetry.nodes_to_search(problem, start, best.levels, budget.should_stop)
 
 
 def _exact_model(

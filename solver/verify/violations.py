@@ -41,6 +41,17 @@ class Rule(StrEnum):
     VICTIM_COUNT = "VictimCount"
     """More pods are evicted than the limit."""
 
+    MOVE_UNKNOWN = "MoveUnknown"
+    """No such pod runs on the node, or it terminates already."""
+    MOVE_PROTECTED = "MoveProtected"
+    """The pod may not be moved: its annotation, its scheduler, or it has no controller."""
+    MOVE_BUDGET = "MoveBudget"
+    """A PodDisruptionBudget would be broken, or the eviction subresource would refuse the pod for its budgets."""
+    MOVE_ROOM = "MoveRoom"
+    """The successor has devices that another pod still uses, or no place though its gang cannot spare it."""
+    MOVE_TARGET = "MoveTarget"
+    """The successor gets a device or a node of the goal."""
+
     POD_CLAIMS = "PodClaims"
     """The placement does not list exactly the claims of the pod, or means others of their names."""
 

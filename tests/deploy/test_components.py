@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from scheduler.features import CONSEQUENCES, KINDS, RIGHTS, Feature, granted_by
+from scheduler.features import BASE, CONSEQUENCES, KINDS, RIGHTS, Feature, granted_by
 from scheduler.kube import paths
 from scheduler.settings import load
 from tests.support.deploy_manifests import documents
@@ -32,6 +32,11 @@ def test_a_component_grants_what_its_feature_needs_and_nothing_else(feature: Fea
     assert _granted(role) == {right[:3] for right in RIGHTS[feature]}
     assert binding["roleRef"]["name"] == role["metadata"]["name"] == f"dovetail-{feature.value}"
     assert binding["subjects"] == ACCOUNT
+
+
+def test_the_base_grants_what_the_scheduler_always_needs() -> None:
+    role = documents(DEPLOY / "base" / "clusterrole.yaml")[0]
+    assert _granted(role) == {right[:3] for right in BASE}
 
 
 def test_no_right_is_granted_twice() -> None:

@@ -5,6 +5,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
+import yaml
 
 from e2e.controlplane.plane import ControlPlane
 from e2e.dovetail import Dovetail, install
@@ -42,6 +43,21 @@ def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
     made = World(control_plane, namespace)
     yield made
     made.clear()
+
+
+@pytest.fixture
+def own_lease(world: World, tmp_path: Path) -> Path:
+    """A configuration with a Lease in the world's namespace, and the devices of the world's driver alone."""
+    document = {
+        "apiVersion": "config.dovetail.dev/v1alpha1",
+        "kind": "DovetailConfiguration",
+        "profiles": [{"schedulerName": world.scheduler}],
+        "leaderElection": {"leaseName": world.word, "leaseNamespace": world.namespace},
+        "devices": {"owned": {"drivers": [world.driver]}},
+    }
+    path = tmp_path / "own-lease.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
 
 
 @pytest.fixture

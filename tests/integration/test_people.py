@@ -16,7 +16,7 @@ Capture = pytest.CaptureFixture[str]
 COMMANDS = (
     ("simulate", "--from-cluster"),
     ("explain", "pod/waits"),
-    ("defrag", "--for", "pod/waits"),
+    ("repair", "plan", "--for", "pod/waits"),
 )
 
 

@@ -104,7 +104,8 @@ def test_a_viewer_may_read_the_configuration_that_is_deployed_and_no_other(
 ) -> None:
     del account
     roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles/dovetail-viewer"
-    (name,) = (each for rule in world.plane.request("GET", roles)["rules"] for each in rule.get("resourceNames", ()))
+    rules = (rule for rule in world.plane.request("GET", roles)["rules"] if "configmaps" in rule["resources"])
+    (name,) = (each for rule in rules for each in rule["resourceNames"])
     viewer, chosen = kubeconfig_of(world.plane, "dovetail-viewer"), f"--dovetail-namespace={world.namespace}"
     run(name, {"config.yaml": OF_ANOTHER})
     assert free(world, capsys, chosen, kubeconfig=viewer) == (0, 0, "")

@@ -18,6 +18,7 @@ from solver.domain import (
     Budget,
     Claim,
     ClaimId,
+    Device,
     DeviceHold,
     DeviceId,
     Plan,
@@ -161,7 +162,7 @@ def test_in_whatever_order_pods_come_a_held_pod_gets_its_place(situation: Situat
     assert not open_seats(snapshot.holds)
 
 
-def _published(snapshot: Snapshot, device: DeviceId) -> list[object]:
+def _published(snapshot: Snapshot, device: DeviceId) -> list[Device]:
     return [
         each
         for pool in snapshot.slices

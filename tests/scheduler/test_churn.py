@@ -45,6 +45,7 @@ from scheduler.worker.change_log import ChangeLog
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.fleet_counter import FleetCounter
 from scheduler.worker.supervisor import WorkerSupervisor
+from scheduler.worker.telemetry import SolverTelemetry
 from solver import solve_greedily
 from solver.domain import (
     Batch,
@@ -216,6 +217,7 @@ class Town:
             status=self.reports,
             attempt_metrics=AttemptMetrics(self.metrics, pending.counts),
             fleet_counter=cast("FleetCounter", None),
+            telemetry=cast("SolverTelemetry", None),
             writer=writer,
             metrics=self.metrics,
         )

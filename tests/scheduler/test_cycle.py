@@ -41,6 +41,7 @@ from scheduler.status.unreadable_objects import Quarantine
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.fleet_counter import FleetCounter
 from scheduler.worker.supervisor import WorkerSupervisor
+from scheduler.worker.telemetry import SolverTelemetry
 from solver import solve, solve_greedily
 from solver.domain import (
     Batch,
@@ -288,6 +289,7 @@ class Hall:
             quarantine=Quarantine(self.metrics, lambda _, message: self.telling.told.append(("event", message))),
             attempt_metrics=AttemptMetrics(self.metrics, self.pending.counts),
             fleet_counter=cast("FleetCounter", None),
+            telemetry=cast("SolverTelemetry", None),
             writer=cast("Writer", None),
             metrics=self.metrics,
         )

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from solver.domain import EXPECTED_ROOM, Claim, ExpectedPod, Policy
+from solver.domain import EXPECTED_ROOM, SPREAD, Claim, ExpectedPod, Policy
+from solver.problem.requests.expected_kinds import ExpectedKindsCache
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -135,3 +136,14 @@ def test_the_scores_beside_a_claim_that_pods_share() -> None:
 def test_more_than_any_node_has_is_expected_in_vain(amount: int) -> None:
     huge = msgspec.structs.replace(kind(), requests=(("memory", amount),))
     assert s.nodes_of(s.plan(*NARROW, pods=PLAIN, policy=expecting(huge))) == {"p": "n2"}
+
+
+def test_what_is_expected_is_described_once_for_a_policy_and_its_device_classes() -> None:
+    cache, policy = ExpectedKindsCache(), expecting(kind(count=2), kind(selector="device.driver == 'gpu.example.com'"))
+    found = cache.of(policy, (b.gpu_class(),))
+    assert [each.worth for each in found.kinds] == [2000, 1000]
+    assert len(found.demands) == len(found.components) == 2
+    assert cache.of(msgspec.structs.replace(policy), (b.gpu_class(),)) is found
+    assert cache.of(policy, ()).kinds == ()
+    assert cache.of(policy, (b.gpu_class(),)) is found
+    assert cache.of(Policy(levels=SPREAD, expected=policy.expected), (b.gpu_class(),)).kinds == ()

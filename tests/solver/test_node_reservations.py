@@ -102,7 +102,7 @@ def test_a_pod_that_is_not_overdue_gets_no_hold() -> None:
     assert (plan.node_reservations, placed(plan)) == ((), {})
 
 
-def test_an_overdue_pod_holds_the_node_that_lacks_the_fewest_devices() -> None:
+def test_of_pods_that_started_at_the_same_time_an_overdue_pod_holds_the_node_that_lacks_the_fewest_devices() -> None:
     objects = [
         *cluster("n1", "n2", "n3"),
         *running("a", "n1", 0, 1),
@@ -110,6 +110,36 @@ def test_an_overdue_pod_holds_the_node_that_lacks_the_fewest_devices() -> None:
         *running("d", "n3", 0, 2, 3),
     ]
     assert held(planned([*objects, BIG_CLAIM], [BIG], overdue=["big"])) == {"big": ("n2",)}
+
+
+def started(at: int, objects: list[Any]) -> list[Any]:
+    """The same objects, with pods that started then."""
+    return [replace(each, started=at) if isinstance(each, Pod) else each for each in objects]
+
+
+def test_a_pod_that_has_run_for_long_is_thought_to_run_longer_than_several_young_ones() -> None:
+    old = [*started(100, running("old", "n1", 0)), *started(900, running("young", "n1", 1))]
+    young = [each for at in range(4) for each in started(500 + at, running(f"young-{at}", "n2", at))]
+    assert held(planned([*cluster("n1", "n2"), *old, *young, BIG_CLAIM], [BIG], overdue=["big"])) == {"big": ("n2",)}
+    small, claim = asking("small", 3)  # on n1 it needs what the young pod has
+    assert held(planned([*cluster("n1", "n2"), *old, *young, claim], [small], overdue=["small"])) == {"small": ("n1",)}
+
+
+def test_a_pod_that_has_just_been_placed_is_the_youngest() -> None:
+    objects = [*started(500, running("a", "n1", 0)), *running("b", "n2", 0, 1, 2)]
+    assert held(planned([*cluster("n1", "n2"), *objects, BIG_CLAIM], [BIG], overdue=["big"])) == {"big": ("n2",)}
+
+
+def test_a_pod_that_lacks_cpu_looks_at_the_pods_that_have_it() -> None:
+    """On n1 an old pod has most of the cpu; on n2 two younger ones have it, and an old one has little of it."""
+    objects = [
+        *(b.node(name, cpu=8) for name in ("n1", "n2")),
+        *started(100, running("old", "n1", cpu=6)),
+        *started(50, running("older", "n2", cpu=1)),
+        *(each for at in range(2) for each in started(300 + at, running(f"young-{at}", "n2", cpu=3))),
+    ]
+    wanted = b.pod("wanted", cpu=6)
+    assert held(planned(objects, [wanted], overdue=["wanted"])) == {"wanted": ("n2",)}
 
 
 def test_the_plan_counts_before_a_node_is_chosen() -> None:

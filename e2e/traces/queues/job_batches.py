@@ -32,6 +32,8 @@ from solver.domain import (
 
 _MACHINE: Final = Machine(instance_type="trace", cpu=128, memory_gib=1024, disk_gib=1024)
 """Only GPUs are scarce."""
+_EPOCH: Final = 1_600_000_000
+"""Seconds since the epoch at which traces begin: pods have start times."""
 
 
 class DovetailQueue:
@@ -80,7 +82,7 @@ class DovetailQueue:
         for placement in plan.placements:
             pod, claim = self._objects[made[placement.pod]]
             gpus = self._cluster.allocate(claim, allocations[claim.id], pod)
-            self._cluster.bind(pod, placement.node)
+            self._cluster.bind(pod, placement.node, _EPOCH + int(now))
             self._starvation.forget(pod.uid)
             machine = self._numbers[placement.node]
             placed.append(Placed(made[placement.pod], tuple((machine, gpu) for gpu in gpus)))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from scheduler import NAMESPACE
 from scheduler.cli.arguments import add_cluster, add_config, warn
+from scheduler.cli.sources.object_names import complete_names
 
 if TYPE_CHECKING:  # these take a second to import
     from scheduler.cli.sources.running_configuration import RunningConfigurations
@@ -55,12 +56,13 @@ def add_configured_cluster(parser: argparse.ArgumentParser) -> None:
     """Add the options of a cluster, and those that choose the configuration."""
     add_cluster(parser)
     add_config(parser, "that of the running scheduler")
-    parser.add_argument(
+    action = parser.add_argument(
         "--dovetail-namespace",
         default=NAMESPACE,
         metavar="NAMESPACE",
         help="namespace of the running scheduler, whose configuration counts without --config (default: %(default)s)",
     )
+    complete_names(action, "namespace")
 
 
 class ConfigurationReader:

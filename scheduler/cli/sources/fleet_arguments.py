@@ -21,6 +21,7 @@ from scheduler.cli.arguments import (
 )
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.sources.configuration import Configuration, add_configured_cluster, configuration
+from scheduler.cli.sources.object_names import complete_names
 from scheduler.cli.sources.running_scheduler import add_scheduler, ask, ended, is_asked
 from scheduler.cli.sources.targets import TargetKind, add_target, target_of
 
@@ -63,13 +64,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _STATUS
     add_target(parser, _KINDS, is_optional=True)
     either = parser.add_mutually_exclusive_group()
-    either.add_argument(
+    action = either.add_argument(
         "-n",
         "--namespace",
         type=namespace_name,
         metavar="NAMESPACE",
         help="only devices that this namespace's claims hold",
     )
+    complete_names(action, "namespace")
     either.add_argument("-A", "--all-namespaces", action="store_true", help="all devices (default)")
     add_selector(parser, "devices of nodes")
     add_source(parser)

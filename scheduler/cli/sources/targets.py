@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from scheduler.cli.arguments import UsageError, namespace_of
+from scheduler.cli.sources.object_names import complete_objects
 
 if TYPE_CHECKING:
     from scheduler.kube.access import ClusterAccess
@@ -19,6 +20,8 @@ class TargetKind(StrEnum):
     CLAIM = "resourceclaim"
     NODE = "node"
     NAMESPACE = "namespace"
+    DOMAIN = "domain"
+    """Nodes with one value of a label, `LABEL=VALUE`: no kind of the API."""
 
 
 _WORDS: Final = {
@@ -27,6 +30,7 @@ _WORDS: Final = {
     TargetKind.CLAIM: ("resourceclaims", "claim", "claims"),
     TargetKind.NODE: ("nodes", "no"),
     TargetKind.NAMESPACE: ("namespaces", "ns"),
+    TargetKind.DOMAIN: (),
 }
 _KINDS: Final = {word: kind for kind, words in _WORDS.items() for word in (kind.value, *words)}
 _OTHER_KINDS: Final = frozenset(
@@ -38,7 +42,7 @@ _OTHER_KINDS: Final = frozenset(
     )
 )
 """Kinds that no command takes: their names are not read as those of namespaces."""
-_CLUSTER_SCOPED: Final = frozenset({TargetKind.NODE, TargetKind.NAMESPACE})
+_CLUSTER_SCOPED: Final = frozenset({TargetKind.NODE, TargetKind.NAMESPACE, TargetKind.DOMAIN})
 
 
 class Target(NamedTuple):
@@ -56,12 +60,19 @@ class Target(NamedTuple):
 def add_target(parser: argparse.ArgumentParser, kinds: Sequence[TargetKind], *, is_optional: bool = False) -> None:
     """Add the object as one or two words; the first of `kinds` is meant where none is written."""
     written = " or ".join(f"{kind}/NAME" for kind in kinds)
-    parser.add_argument(
+    action = parser.add_argument(
         "target",
         nargs="*" if is_optional else "+",
         metavar="OBJECT",
         help=f"{written}; NAME and NAMESPACE/NAME mean a {kinds[0]}",
     )
+    complete_objects(action, [each.value for each in kinds])
+
+
+def kind_of(word: str) -> str:
+    """Return the kind that a word such as `po` or `gang` names, "" where it names none."""
+    found = _KINDS.get(word.lower())
+    return found.value if found is not None else ""
 
 
 def target_of(
@@ -73,6 +84,11 @@ def target_of(
     Raise `UsageError`, and `ConfigurationError` where the kubeconfig is needed and cannot be read.
     """
     kind, rest = _split(words, kinds)
+    if kind is TargetKind.DOMAIN:
+        label, _, value = rest.partition("=")
+        if not label or not value:
+            raise UsageError(f"{' '.join(words)!r} names no domain: write {_forms(kind)}")
+        return Target(kind, "", rest)
     namespace, _, name = rest.rpartition("/")
     if not name or "/" in namespace or (namespace and kind in _CLUSTER_SCOPED):
         raise UsageError(f"{' '.join(words)!r} names no {kind}: write {_forms(kind)}")
@@ -102,4 +118,6 @@ def _split(words: Sequence[str], kinds: Sequence[TargetKind]) -> tuple[TargetKin
 
 
 def _forms(kind: TargetKind) -> str:
+    if kind is TargetKind.DOMAIN:
+        return "domain LABEL=VALUE"
     return f"{kind}/NAME" if kind in _CLUSTER_SCOPED else f"{kind}/NAME or {kind} NAMESPACE/NAME"

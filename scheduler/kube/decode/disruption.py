@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from scheduler.kube.decode.shared_fields import LabelSelectorWire, Metadata, Wire, label_selector
-from solver.domain import PREEMPTIBLE, PodDisruptionBudget
+from solver.domain import PREEMPTIBLE, RESTARTS_ALONE, RESTARTS_WHOLE, PodDisruptionBudget, RepairNote
 
 PREEMPTED: Final = "PreemptionByScheduler"
 """The reason of the condition DisruptionTarget of a pod that a scheduler has evicted for another one."""
@@ -64,3 +64,31 @@ def seconds(timestamp: str | None) -> int:
         return int(dt.datetime.fromisoformat(timestamp).timestamp()) if timestamp else 0
     except (ValueError, OverflowError):
         return 0
+
+
+DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+CHECKPOINTED_AT: Final = "dovetail.dev/checkpointed-at"
+RESTARTS: Final = "dovetail.dev/restarts"
+
+
+def repair_note(annotations: Mapping[str, str] | None) -> RepairNote | None:
+    """
+    Return what the annotations say about moving a pod, None for the most pods, which say nothing.
+
+    Karpenter's annotation may also have a duration; until it is over Karpenter would wait, so any value but `false`
+    counts. Unknown values of `dovetail.dev/restarts` count as not set, times that cannot be read as no checkpoint.
+    """
+    if not annotations:
+        return None
+    kept_by = ""
+    if annotations.get(DO_NOT_DISRUPT, "false").strip().lower() != "false":
+        kept_by = DO_NOT_DISRUPT
+    elif annotations.get(SAFE_TO_EVICT, "").strip().lower() == "false":
+        kept_by = SAFE_TO_EVICT
+    restarts = annotations.get(RESTARTS, "").strip()
+    restarts = restarts if restarts in {RESTARTS_ALONE, RESTARTS_WHOLE} else ""
+    note = RepairNote(
+        kept_by=kept_by, checkpointed=max(0, seconds(annotations.get(CHECKPOINTED_AT))), restarts=restarts
+    )
+    return None if note == RepairNote() else note

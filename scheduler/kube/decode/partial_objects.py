@@ -80,6 +80,7 @@ _SIMPLE: Final[dict[tuple[str, ...], Paths]] = {
     ("priority",): (("spec", "priority"),),
     ("preemption_policy",): (("spec", "preemptionPolicy"),),
     ("is_preemptible",): (_ANNOTATIONS,),
+    ("repair_note",): (_ANNOTATIONS,),
     ("controller",): ((*_META, "ownerReferences"),),
     ("pod_group", "gang"): (_POD_LABELS, ("spec", "schedulingGroup")),
     ("gang_note",): (_ANNOTATIONS,),

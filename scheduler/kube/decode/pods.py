@@ -83,6 +83,7 @@ def _own_fields(wire: PodWire) -> dict[str, Any]:
         "started": disruption.seconds(status.start_time),
         **_of_holds(metadata, is_bound=bool(spec.node_name)),
         "is_preemptible": disruption.is_preemptible(metadata.annotations),
+        "repair_note": disruption.repair_note(metadata.annotations),
         "is_deleting": metadata.deletion_timestamp is not None,
         "is_terminal": status.phase in _TERMINAL,
         "has_failed": _has_failed(status),

@@ -44,7 +44,7 @@ class LeaderElector:
 
     `client` should have its own connections, so that renewals wait for no other request. `acquire` returns when the
     lease is ours; then `hold` has to run while we lead, and every write asks `write_seconds` first. `on_error` gets
-    errors that are retried. `drained` is set while the Lease says that no replica may schedule (`dovetail drain`),
+    errors that are retried. `drained` is set while the Lease says that no replica may schedule (`dovetail pause`),
     else `undrained`: no lease is taken then, unless `drains` says that this is the process that drains.
 
     Requests run in `loop`, as do `on_error`, `on_wait` and `on_renewed`. `client` belongs to it; all else is called in
@@ -91,6 +91,10 @@ class LeaderElector:
     def earlier_record(self) -> tuple[str, str]:
         """The record in the lease when it was taken, and the version of its format."""
         return self.election.record, self.election.record_version
+
+    def say(self, report: str) -> None:
+        """Have renewals write how the leader does, from the next one on."""
+        self.election.report = report
 
     async def write_record(self, record: str) -> None:
         """Write the record for the next leader. Raises KubeError where it may not have been written."""

@@ -23,7 +23,9 @@ RECORD_VERSION: Final = "dovetail.dev/record-version"
 FORMAT: Final = "1"
 """The version of the record's format that is read and written here."""
 DRAINED: Final = "dovetail.dev/drained"
-"""Annotation that `dovetail drain` sets: since when no replica may schedule."""
+"""Annotation that `dovetail pause` sets: since when no replica may schedule."""
+REPORT: Final = "dovetail.dev/leader-report"
+"""Annotation in which the leader says how it does; `dovetail status` reads it."""
 _MOST_TRANSITIONS: Final = 2**31 - 1
 """spec.leaseTransitions is an int32: one more is refused, and the lease could not be taken any more."""
 _RELEASED_SECONDS: Final = 1
@@ -101,6 +103,11 @@ class Lease(Wire, frozen=True):
         """Whether no replica may schedule."""
         return bool(self._annotation(DRAINED))
 
+    @property
+    def report(self) -> str:
+        """What its last leader said of itself, "" where it said nothing."""
+        return self._annotation(REPORT)
+
     def _annotation(self, name: str) -> str:
         return (self.metadata.annotations or {}).get(name, "")
 
@@ -124,6 +131,7 @@ class Election:
     then the API server has ended every write that it received from that holder in time (`write_seconds`);
     `is_clean` says that there can be none anyway, because the holder has released the lease after its last write.
     `record` is the text that leaders hand down: it is read when the lease is taken, and written with every renewal.
+    `report` says how the leader does: it is written with every renewal as well, and no leader reads it.
     """
 
     def __init__(self, identity: str, timing: Timing) -> None:
@@ -133,6 +141,7 @@ class Election:
         self.is_clean = False
         self.record = ""
         self.record_version = FORMAT
+        self.report = ""
         self._renewed_at = float("-inf")
         self._lease: Lease | None = None
         self._free_at = float("-inf")
@@ -254,10 +263,13 @@ class Election:
         return {"metadata": _guard(lease), "spec": self._holding(wall) | {"leaseTransitions": transitions}}
 
     def renewal(self, wall: dt.datetime) -> Json:
-        """Return the merge patch that renews the lease and writes the record."""
+        """Return the merge patch that renews the lease and writes record and report."""
         metadata = _guard(self._lease or Lease())
-        if self.record:
-            metadata["annotations"] = {RECORD: self.record, RECORD_VERSION: FORMAT}
+        annotations = {RECORD: self.record, RECORD_VERSION: FORMAT} if self.record else {}
+        if self.report:
+            annotations[REPORT] = self.report
+        if annotations:
+            metadata["annotations"] = annotations
         return {"metadata": metadata, "spec": {"renewTime": micro_timestamp(wall)}}
 
     def release(self, wall: dt.datetime) -> Json:

@@ -145,12 +145,26 @@ NO_COSTS: Final = CostModel()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class NodePrices:
+    """
+    The nodes that are not there yet.
+
+    `shape_of[node]` is the number of a node's shape (-1: the node exists), `price_of[node]` what it costs to add it.
+    Nodes of one shape are equal.
+    """
+
+    shape_of: Amounts
+    price_of: Amounts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class CostModels:
-    """Costs behind the levels `preferences`, `domain-allocation` and `scores`."""
+    """Costs behind the levels `preferences`, `domain-allocation` and `scores`, and what nodes cost that are added."""
 
     preferences: CostModel = NO_COSTS
     domains: CostModel = NO_COSTS
     scores: CostModel = NO_COSTS
+    nodes: NodePrices | None = None
 
     @property
     def of_nodes(self) -> list[tuple[int, Amounts]]:

@@ -1,15 +1,20 @@
 """Kinds of pods that a policy expects (`Policy.expected`), in the components of a batch."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from solver.arrays import MOST
-from solver.domain import Claim, ClaimId, DeviceClass, ExpectedPod, SubRequest
+from solver.domain import EXPECTED_ROOM, Claim, ClaimId, DeviceClass, ExpectedPod, Policy, SubRequest
 from solver.feasibility import claims as claim_rules
+from solver.problem.requests import demand
 from solver.problem.requests.component import Component, components_of
+from solver.problem.requests.demand import DemandKey
 
 _TOO_MUCH: Final = MOST + 1
 """More of a resource than any node has."""
+_MOST_KEPT: Final = 8
+"""Policies: one for each profile."""
 
 
 class ExpectedKind(NamedTuple):
@@ -24,7 +29,46 @@ class ExpectedKind(NamedTuple):
     components: tuple[tuple[int, int], ...]
 
 
-def kinds(
+class ExpectedKinds(NamedTuple):
+    """Kinds, with the demands and components that they name by number. All batches number these first."""
+
+    kinds: tuple[ExpectedKind, ...] = ()
+    demands: tuple[DemandKey, ...] = ()
+    components: tuple[Component, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class ExpectedKindsCache:
+    """The kinds of the last policies: each batch needs them, and they change with policies and device classes only."""
+
+    _known: list[tuple[Policy, tuple[DeviceClass, ...], ExpectedKinds]] = field(default_factory=list)
+
+    def of(self, policy: Policy, classes: tuple[DeviceClass, ...]) -> ExpectedKinds:
+        """Return the kinds that a policy expects; none where it does not look at their room."""
+        if not policy.expected or EXPECTED_ROOM not in policy.levels:
+            return ExpectedKinds()
+        for known in self._known:
+            if known[0] == policy and known[1] == classes:
+                return known[2]
+        found = _described(policy, {each.name: each for each in classes})
+        self._known = [*self._known[-_MOST_KEPT + 1 :], (policy, classes, found)]
+        return found
+
+
+def _described(policy: Policy, classes: Mapping[str, DeviceClass]) -> ExpectedKinds:
+    demands, components = dict[DemandKey, int](), dict[Component, int]()
+
+    def demand_of(alternative: SubRequest) -> int:
+        return demands.setdefault(demand.key_of(alternative, classes, policy), len(demands))
+
+    def intern(component: Component) -> int:
+        return components.setdefault(component, len(components))
+
+    found = tuple(_kinds(policy.expected, classes, demand_of, intern))
+    return ExpectedKinds(found, tuple(demands), tuple(components))
+
+
+def _kinds(
     expected: tuple[ExpectedPod, ...],
     classes: Mapping[str, DeviceClass],
     demand_of: Callable[[SubRequest], int],

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from scheduler.cli import main
+from scheduler.cli.main import COMMANDS, GROUPS
 from scheduler.settings import default, parse, reference
 
 ROOT = Path(__file__).parents[3]
@@ -113,6 +114,20 @@ def test_without_a_command_the_help_is_printed_and_nothing_starts(capsys: pytest
         main([])
     assert end.value.code == 0
     assert "simulate" in capsys.readouterr().out
+
+
+def test_the_help_has_every_command_in_its_group_and_fits_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    heads = [line for line in lines if line in GROUPS]
+    assert heads == list(GROUPS)
+    listed = [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "]
+    assert listed == list(COMMANDS)
+    assert max(map(len, lines)) <= 80
 
 
 def test_commands_that_only_print_import_nothing_of_the_cluster() -> None:

@@ -27,9 +27,9 @@ def answered(code: str, *words: str, **environment: str) -> str:
     return result.stdout
 
 
-def for_kubectl(*words: str) -> list[str]:
+def for_kubectl(*words: str, **environment: str) -> list[str]:
     code = "from scheduler.cli.completion import complete_for_kubectl; complete_for_kubectl()"
-    return [line.partition("\t")[0] for line in answered(code, *words).splitlines()]
+    return [line.partition("\t")[0] for line in answered(code, *words, **environment).splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,31 @@ def test_a_script_names_both_programs(shell: str, capsys: pytest.CaptureFixture[
     assert "kubectl-dovetail" in script
 
 
+@pytest.mark.parametrize("content", ["", "a: [", "clusters: 3\ncurrent-context: x", None, "unreachable"])
+def test_names_that_cannot_be_listed_are_not_completed_and_nothing_is_said(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "kubeconfig"
+    if content == "unreachable":
+        cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
+        context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+        m.write_yaml(path, {"clusters": [cluster], "users": [], "contexts": [context], "current-context": "c"})
+    elif content is not None:
+        path.write_text(content)
+    for words in (("explain", "pod/"), ("queue", "-n", ""), ("devices", "node/x")):
+        assert for_kubectl(*words, KUBECONFIG=str(path)) == [":4"]
+    assert for_kubectl("explain", "", KUBECONFIG=str(path)) == ["pod/", "podgroup/", ":6"]
+
+
+def test_contexts_are_completed_from_the_file(tmp_path: Path) -> None:
+    contexts: list[dict[str, object]] = [{"name": each, "context": {}} for each in ("blue", "green", "grey")]
+    path = m.write_yaml(tmp_path / "kubeconfig", {"contexts": contexts})
+    assert for_kubectl("queue", "--context", "gr", KUBECONFIG=str(path)) == ["green", "grey", ":4"]
+
+
 def test_completion_imports_neither_solver_nor_client() -> None:
     code = (
         "from scheduler.cli.completion import complete_for_kubectl; complete_for_kubectl(); "
         "print(sorted(set(sys.modules) & {'solver', 'yaml', 'rich', 'kubernetes'}))"
     )
     assert answered(code, "defrag", "-l", "a=b", "--").splitlines()[-1] == "[]"
+    names = code.replace("'yaml', ", "")  # which reads the kubeconfig
+    assert answered(names, "explain", "pod/x", KUBECONFIG="/dev/null").splitlines()[-1] == "[]"

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.simulation import fitting
 from solver.problem.devices import inventory_builder
-from tests.scheduler.cli.test_defrag import runs
+from tests.scheduler.cli.test_repair_plan import runs
 from tests.scheduler.cli.test_simulated_preemption import CONFIG
 from tests.support import manifests as m
 from tests.support.calls import counted
@@ -250,7 +250,7 @@ def test_the_table_says_it_in_a_sentence_first(cluster: Path, tmp_path: Path, ca
 
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "It does not fit: 0 of 1 pod would start now."
-    assert "All of them fit after these moves (dovetail defrag makes them one by one):" in lines
+    assert "All of them fit after these moves (dovetail repair plan makes them one by one):" in lines
 
 
 def test_a_change_for_a_gang_starts_all_of_it(tmp_path: Path, capsys: Capture) -> None:

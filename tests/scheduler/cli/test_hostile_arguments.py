@@ -54,7 +54,7 @@ COMMANDS = (
     "history --limit=TEXT",
     "history -- TEXT",
     "usage --by=TEXT",
-    "defrag --filename=FILE --for=TEXT",
+    "repair plan --filename=FILE --for=TEXT",
     "report --record=TEXT",
     "observe --scheduler-name=x --record=TEXT",
     "observe --scheduler-name=x --interval=TEXT",

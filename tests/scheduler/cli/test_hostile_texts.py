@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.cli import config, main, simulate
 from scheduler.observe import terminal
-from scheduler.simulation import defragment
+from scheduler.simulation.moves import moves_output
 from solver.domain import PodId, Relocation, Staying
 from tests.support import manifests as m
 
@@ -75,7 +75,7 @@ def test_the_table_of_moves_has_no_markup() -> None:
     staying = Staying(pod=PodId("default", "[bold]x[/bold]"), node="[red]n[/red]", reason=EVIL)
     found = Relocation(is_found=False, reason=EVIL, staying=(staying,))
     to = io.StringIO()
-    defragment.show(found, to)
+    moves_output.show_moves(found, to)
     assert "[bold]x[/bold]" in to.getvalue()
     assert "[red]n[/red]" in to.getvalue()
     assert _is_safe(to.getvalue())
@@ -106,7 +106,7 @@ def test_the_traceback_is_printed_on_request(monkeypatch: pytest.MonkeyPatch, ca
 
 
 def test_every_command_has_the_option(capsys: Capture) -> None:
-    for command in ("run", "simulate", "explain", "defrag", "replay", "config", "version"):
+    for command in ("run", "simulate", "explain", "repair", "replay", "config", "version"):
         assert m.run(command, "--help") == 0
         assert "--debug" in capsys.readouterr().out
 

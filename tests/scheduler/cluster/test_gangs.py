@@ -46,6 +46,19 @@ def test_the_minimum_is_what_some_members_say_and_none_denies() -> None:
     assert (gang.min_count, gang.member_count, gang.invalid) == (3, 3, "")
 
 
+def test_a_group_of_the_basic_policy_takes_the_minimum_of_its_pods() -> None:
+    made = cluster(group(0), noted("a", GROUP, 2), noted("b", GROUP, 2))
+    (gang,) = made.with_gangs(b.batch(noted("a", GROUP))).gangs
+    assert (gang.min_count, gang.uid, gang.invalid) == (2, "uid-g", "")
+    made.apply(seen(noted("b", GROUP, 3)))
+    (gang,) = made.with_gangs(b.batch(noted("a", GROUP))).gangs
+    assert "differs: 2 by pod a, 3 by pod b" in gang.invalid
+    made.apply(seen(noted("a", GROUP)))
+    made.apply(seen(noted("b", GROUP)))
+    (gang,) = made.with_gangs(b.batch(noted("a", GROUP))).gangs
+    assert (gang.min_count, gang.invalid) == (0, "")
+
+
 def test_pods_of_the_priority_and_policy_of_their_group_agree() -> None:
     made = cluster(group(2, priority=5, preemption_policy="Never"), prior("a", 5, "Never"), prior("b", 5, "Never"))
     (gang,) = made.with_gangs(b.batch(prior("a", 5))).gangs

@@ -256,6 +256,56 @@ async def test_no_victim_is_evicted_for_a_pod_that_is_nominated_elsewhere_meanwh
     assert stage.given_up == [[]]
 
 
+@pytest.mark.parametrize("change", [decide_again, take_the_nomination_back, lambda cluster: cluster.apply(gone(HIGH))])
+async def test_no_victim_is_evicted_for_a_pod_that_does_not_wait_any_more_when_the_write_has_its_turn(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, change: Callable[[Cluster], object]
+) -> None:
+    """All checks are made, and the eviction is on its way to the API server."""
+    write = Direct.write
+
+    async def late(writer: Direct, request: ApiCall[Any], *, is_status: bool = False) -> Any:
+        if sum("trial" in each for each in stage.server.asked) == len(LOWS):
+            change(stage.cluster)
+        return await write(writer, request, is_status=is_status)
+
+    monkeypatch.setattr(Direct, "write", late)
+    await stage.run()
+
+    assert stage.lease.asked_before == [0]
+    assert "trial" in stage.server.asked[-1]
+    assert stage.cluster.snapshot().leaving == ()
+    assert stage.given_up == [[]]
+
+
+async def test_a_preemptor_has_one_preemption_at_a_time(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a later decision finds for it while its victims are evicted is left; another pod's is not."""
+    request, later = stage.server.request, pod("later", cpu=1, priority=10)
+    elsewhere = tuple(
+        Preemption(placements=(Placement(pod=each.id, pod_uid=each.uid, node="n2"),), victims=())
+        for each in (HIGH, later)
+    )
+    stage.cluster.apply(seen(later))
+
+    async def slow(method: str, path: str, body: bytes = b"", **more: Any) -> bytes:
+        if "low-0/eviction" in path and b"dryRun" not in body:
+            for each in elsewhere:
+                stage.evictions.begin("dovetail", each, {HIGH.id: HIGH, later.id: later})
+        return await request(method, path, body, **more)
+
+    monkeypatch.setattr(stage.server, "request", slow)
+    await stage.run()
+
+    assert stage.cluster.snapshot().leaving == tuple(low.id for low in LOWS)
+    assert [(each.id.name, each.nominated_node_name) for each in stage.cluster.nominated()] == [
+        ("high", "n1"),
+        ("later", "n2"),
+    ]
+
+    await stage.run(elsewhere[0])  # its evictions have ended
+
+    assert stage.cluster.nominated()[0].nominated_node_name == "n2"
+
+
 @pytest.mark.parametrize(
     "found",
     [replace(LOWS[1], uid="a-namesake"), replace(LOWS[1], node_name="n2")],

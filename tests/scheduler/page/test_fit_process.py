@@ -14,7 +14,7 @@ from scheduler.page.fit_answer import FitAnswer
 from scheduler.page.fit_questions import FitFailure, FitQuestion, FitSource
 from scheduler.settings import default, parse
 from scheduler.visibility import VisibleNamespaces
-from tests.scheduler.cli.test_defrag import runs
+from tests.scheduler.cli.test_repair_plan import runs
 from tests.scheduler.cli.test_simulated_preemption import CONFIG
 from tests.support import manifests as m
 
@@ -37,7 +37,13 @@ class Asker:
         self.settings = default()
 
     def raw(
-        self, content: bytes, *, sees: VisibleNamespaces = ALL, nodes: bool = True, wanted: int | None = None
+        self,
+        content: bytes,
+        *,
+        sees: VisibleNamespaces = ALL,
+        nodes: bool = True,
+        wanted: int | None = None,
+        adds: bool = False,
     ) -> Any:
         question = FitQuestion(
             source=FitSource(files=(str(self.file),), settings=self.settings),
@@ -46,6 +52,7 @@ class Asker:
             wanted=wanted,
             namespaces=sees,
             sees_nodes=nodes,
+            adds_nodes=adds,
         )
         return fit_process.answer(question)
 
@@ -291,3 +298,29 @@ def test_a_namespace_that_is_no_text_is_a_mistake(asker: Asker, namespace: Any) 
         each["metadata"]["namespace"] = namespace
     found = asker.ask(*manifests, sees=RED)
     assert (found.fits, "metadata.namespace" in {each.field for each in found.problems}) == (None, True)
+
+
+def test_which_nodes_to_add_for_pods_of_a_manifest(asker: Asker) -> None:
+    found = asker.ask(*trainer(count=2), adds=True)
+
+    assert (found.fits, found.sentence) == (True, "Add 1 node: 1 × node. Then the pod would start; fewer nodes do not.")
+    assert [(each.shape, each.count, each.price) for each in found.nodes] == [("node", 1, "")]
+    assert [each.node for each in found.placements] == ["node-new-1"]
+
+
+def test_which_nodes_to_add_for_the_queue(asker: Asker, tmp_path: Path) -> None:
+    waiting = [m.pod(f"w{number}", template_name="two", schedulerName="dovetail") for number in range(3)]
+    objects = [*json.loads(asker.file.read_text())["items"], m.template("two", count=2), *waiting]
+    asker.file = m.write_json(tmp_path / "waiting.json", objects)
+
+    found = asker.raw(b"", adds=True)
+
+    assert isinstance(found, FitAnswer), found
+    assert [(each.shape, each.count) for each in found.nodes] == [("node", 3)], found
+    assert {each.pod for each in found.placements} == {f"default/w{number}" for number in range(3)}
+
+
+def test_without_a_manifest_only_nodes_can_be_asked_for(asker: Asker) -> None:
+    found = asker.raw(b"")
+    assert isinstance(found, FitAnswer)
+    assert found.fits is None

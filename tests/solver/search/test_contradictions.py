@@ -8,13 +8,13 @@ import pytest
 
 from e2e.bench.workloads import workloads
 from solver import SolverCache, solve, solve_greedily
-from solver.domain import Budget, Plan, Policy, SearchParams, SearchStage, SearchStatus
+from solver.domain import Batch, Budget, Plan, Policy, SearchParams, SearchStage, SearchStatus
 from solver.engines import cpsat, linear
 from solver.engines.cpsat import Effort, EngineResult, EngineStatus
 from solver.greedy import candidates
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
-from solver.search import column_generation, exact, neighbourhoods, restricted_problem
+from solver.search import column_generation, exact, exhaustive, neighbourhoods, restricted_problem
 from solver.search.bound import BoundedSolution, Bounds, ContradictionError, SearchError, proves
 from solver.solution import Solution
 from solver.verify import check
@@ -132,3 +132,18 @@ def test_a_bound_proves_what_it_equals(bound: int | None, expected: bool) -> Non
 def test_a_bound_below_what_is_known_names_the_level_and_both() -> None:
     with pytest.raises(SearchError, match="level placed: a bound of 4 is below the value 5"):
         proves("placed", 4, 5)
+
+
+def test_one_pod_is_placed_by_greedy_and_search_where_its_ways_cannot_be_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def failing(*_: Any) -> Any:
+        raise ValueError("wrong")
+
+    alone = Batch(pods=BATCH.pods[:1])
+    whole = solve(SNAPSHOT, alone, Policy(), PATIENT)
+    monkeypatch.setattr(exhaustive, "best", failing)
+    plan = solve(SNAPSHOT, alone, Policy(), replace(PATIENT, is_forgiving=True))
+    assert plan.report.defects == ("exhaustive: ValueError: wrong",)
+    assert (plan.report.stages[0], whole.report.stages) == ("greedy", (SearchStage.EXHAUSTIVE,))
+    assert [each.pod for each in plan.placements] == [each.pod for each in whole.placements]

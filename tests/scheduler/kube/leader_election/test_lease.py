@@ -9,6 +9,7 @@ from scheduler.kube.leader_election.lease import (
     FORMAT,
     RECORD,
     RECORD_VERSION,
+    REPORT,
     Election,
     Lease,
     Timing,
@@ -262,6 +263,18 @@ def test_a_record_of_another_version_is_not_written_as_one_of_ours() -> None:
     election.took(msgspec.structs.replace(taken, metadata=later), 200.0)
     assert election.record_version == "2"
     assert "annotations" not in election.renewal(NOW)["metadata"]
+
+
+def test_what_the_leader_says_of_itself_is_written_with_every_renewal_and_not_handed_down() -> None:
+    election = leading()
+    election.report = "{}"
+    assert election.renewal(NOW)["metadata"]["annotations"] == {REPORT: "{}"}
+    election.record = "ours"
+    assert election.renewal(NOW)["metadata"]["annotations"].keys() == {RECORD, RECORD_VERSION, REPORT}
+    metadata = msgspec.structs.replace(lease("us").metadata, annotations={REPORT: "x"})
+    written = msgspec.structs.replace(lease("us"), metadata=metadata)
+    election.took(written, 200.0)
+    assert (written.report, election.report) == ("x", "{}")
 
 
 def test_a_release_has_no_holder() -> None:

@@ -1,0 +1,1 @@
+"""The commands about an installation: whether it is healthy, whether one can work, pausing and resuming it."""

@@ -1,0 +1,227 @@
+"""What is to be said of the cluster: pods that wait, devices, drivers that publish nothing, pools, other schedulers."""
+
+import datetime as dt
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from scheduler.installation.findings import Finding, FindingState
+from scheduler.kube.pod_writes import PendingPod
+from scheduler.simulation import printing
+from scheduler.simulation.devices_output import FleetAnswer
+from scheduler.simulation.printing import counted
+from scheduler.status.waiting_pods import waiting_pod
+from solver.domain.fleet import DeviceState, FleetDevice, UnusableCause
+
+_MOST_NAMED: Final = 4
+"""Nodes or pools that a sentence names."""
+
+
+class DriverDevices(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many devices of a driver are in each state; those that another scheduler owns are counted apart."""
+
+    driver: str
+    total: int
+    held: int
+    shared: int
+    free: int
+    blocked: int
+    unusable: int
+    not_owned: int
+
+
+class WaitingSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How many pods wait, and the oldest of them that has no scheduling gate."""
+
+    waiting: int = 0
+    gated: int = 0
+    oldest: str = ""
+    since: str = ""
+    reason: str = ""
+
+
+class ClusterPart(NamedTuple):
+    """What is known of the cluster; `waiting` is None where pods may not be listed."""
+
+    devices: tuple[DriverDevices, ...]
+    waiting: WaitingSummary | None
+    findings: tuple[Finding, ...]
+
+
+def of_cluster(
+    fleet: FleetAnswer,
+    now: dt.datetime,
+    *,
+    names: Collection[str],
+    class_drivers: Mapping[str, tuple[str, ...]],
+    group_label: str,
+) -> ClusterPart:
+    """
+    Judge a cluster in which schedulers of some names place pods.
+
+    `class_drivers` are the drivers that DeviceClasses name. Nodes with the same value of `group_label` are of one type.
+    """
+    devices = _by_driver(fleet.fleet.devices) if fleet.knows_holders else ()
+    waiting = None if fleet.waiting is None else _summary(fleet.waiting, names)
+    found = [
+        *_queue(waiting, now),
+        *_devices(devices, fleet),
+        *_class_drivers(fleet, class_drivers),
+        *_silent_nodes(fleet, group_label),
+        *_pools(fleet),
+        *_other_schedulers(fleet, names),
+    ]
+    return ClusterPart(devices, waiting, tuple(found))
+
+
+def _by_driver(devices: Sequence[FleetDevice]) -> tuple[DriverDevices, ...]:
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for device in devices:
+        is_ours = all(each.cause is not UnusableCause.NOT_OWNED for each in device.problems)
+        found[device.id.driver][device.state.value if is_ours else UnusableCause.NOT_OWNED.value] += 1
+    return tuple(
+        DriverDevices(
+            driver=driver,
+            total=counts.total(),
+            held=counts[DeviceState.HELD],
+            shared=counts[DeviceState.SHARED],
+            free=counts[DeviceState.FREE],
+            blocked=counts[DeviceState.BLOCKED],
+            unusable=counts[DeviceState.UNUSABLE],
+            not_owned=counts[UnusableCause.NOT_OWNED],
+        )
+        for driver, counts in sorted(found.items())
+    )
+
+
+def _summary(waiting: Sequence[PendingPod], names: Collection[str]) -> WaitingSummary:
+    ours = [each for each in waiting if each.pod.scheduler_name in names]
+    ready = [each for each in ours if not each.pod.scheduling_gates]
+    if not ready:
+        return WaitingSummary(waiting=len(ours), gated=len(ours))
+    oldest = min(ready, key=lambda each: (each.pod.creation, each.pod.id))
+    shown = waiting_pod(oldest, None)
+    return WaitingSummary(
+        waiting=len(ours),
+        gated=len(ours) - len(ready),
+        oldest=str(oldest.pod.id),
+        since=oldest.pod.creation,
+        reason=shown.reason,
+    )
+
+
+def _queue(waiting: WaitingSummary | None, now: dt.datetime) -> Iterator[Finding]:
+    if waiting is None:
+        yield Finding(FindingState.UNKNOWN, "queue", "you may not list pods")
+    elif not waiting.waiting:
+        yield Finding(FindingState.OK, "queue", "no pod waits")
+    else:
+        gated = f", {waiting.gated} of them with scheduling gates" if waiting.gated else ""
+        text = f"{counted(waiting.waiting, 'pod')} {'waits' if waiting.waiting == 1 else 'wait'}{gated}"
+        step = ""
+        if waiting.oldest:
+            text += f"; the oldest is {waiting.oldest}, for {printing.age(waiting.since, now)} ({waiting.reason})"
+            namespace, _, name = waiting.oldest.partition("/")
+            step = f"dovetail explain pod/{name} -n {namespace}"
+        yield Finding(FindingState.OK, "queue", text, step)
+
+
+def _devices(devices: Sequence[DriverDevices], fleet: FleetAnswer) -> Iterator[Finding]:
+    if not fleet.knows_holders:
+        yield Finding(FindingState.UNKNOWN, "devices", "you may not list resourceclaims, which say what is held")
+    elif not devices:
+        step = "install the driver of your devices; kubectl get resourceslices"
+        yield Finding(FindingState.WARNING, "devices", "no ResourceSlice publishes a device", step)
+    for each in devices:
+        counts = {
+            "held": each.held,
+            "shared": each.shared,
+            "free": each.free,
+            "blocked": each.blocked,
+            "unusable": each.unusable,
+            "left to another scheduler": each.not_owned,
+        }
+        states = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+        text = f"{each.driver}: {counted(each.total, 'device')}, {states}"
+        if each.unusable:
+            yield Finding(FindingState.WARNING, "devices", text, "dovetail devices --problems")
+        else:
+            yield Finding(FindingState.OK, "devices", text)
+
+
+def _class_drivers(fleet: FleetAnswer, class_drivers: Mapping[str, tuple[str, ...]]) -> Iterator[Finding]:
+    published = {device.id.driver for device in fleet.fleet.devices if _is_published(device)}
+    for driver, classes in class_drivers.items():
+        if driver not in published:
+            text = f"{driver} publishes no device, and DeviceClass {', '.join(classes)} needs it"
+            step = "is the driver installed, and do its pods run? kubectl get resourceslices"
+            yield Finding(FindingState.WARNING, "drivers", text, step)
+
+
+def _silent_nodes(fleet: FleetAnswer, group_label: str) -> Iterator[Finding]:
+    """Find nodes on which a driver publishes nothing, of a type of which other nodes have its devices."""
+    nodes: dict[str, set[str]] = defaultdict(set)
+    for device in fleet.fleet.devices:
+        if device.node and _is_published(device):
+            nodes[device.id.driver].add(device.node)
+    groups = {name: labels.get(group_label, "") for name, labels in fleet.node_labels.items()}
+    for driver, having in sorted(nodes.items()):
+        types = {groups.get(name, "") for name in having} - {""}
+        silent = sorted(name for name, group in groups.items() if group in types and name not in having)
+        if silent:
+            text = (
+                f"{driver} publishes nothing on {_named(silent)}: {counted(len(silent), 'node')} of a type whose other "
+                "nodes have its devices"
+            )
+            step = f"kubectl get pods -A -o wide --field-selector spec.nodeName={silent[0]}"
+            yield Finding(FindingState.WARNING, "drivers", text, step)
+
+
+def _is_published(device: FleetDevice) -> bool:
+    return all(each.cause is not UnusableCause.UNPUBLISHED for each in device.problems)
+
+
+def _pools(fleet: FleetAnswer) -> Iterator[Finding]:
+    pools = fleet.fleet.pools
+    if pools:
+        text = "; ".join(f"{each.id}: {each.message}" for each in pools[:_MOST_NAMED])
+        more = f"; and {len(pools) - _MOST_NAMED} more" if len(pools) > _MOST_NAMED else ""
+        step = "restart the driver's pod on the node if it does not publish the rest"
+        yield Finding(FindingState.WARNING, "pools", f"no claim gets devices of {text}{more}", step)
+    for name in fleet.fleet.broken_classes:
+        text = f"DeviceClass {name} matches nothing: its selectors cannot be read"
+        yield Finding(FindingState.WARNING, "classes", text, f"kubectl get deviceclass {name} -o yaml")
+
+
+def _other_schedulers(fleet: FleetAnswer, names: Collection[str]) -> Iterator[Finding]:
+    for name, count in other_schedulers(fleet, names).items():
+        text = (
+            f"pods of {name} hold {counted(count, 'device')} that Dovetail allocates too. The API server does not "
+            "check that a device is given out once"
+        )
+        yield Finding(FindingState.WARNING, "schedulers", text, "docs/operating.md, “Beside kube-scheduler”")
+
+
+def other_schedulers(fleet: FleetAnswer, names: Collection[str]) -> dict[str, int]:
+    """
+    Return the schedulers whose pods hold devices that Dovetail allocates too, with the number of these devices.
+
+    Both could give out the same device.
+    """
+    schedulers = {pod.id: pod.scheduler_name for pod in fleet.pods}
+    found: dict[str, set[tuple[str, ...]]] = defaultdict(set)
+    for device in fleet.fleet.devices:
+        if any(each.cause is UnusableCause.NOT_OWNED for each in device.problems):
+            continue
+        for holder in device.holders:
+            users = {schedulers[pod] for pod in holder.pods if pod in schedulers}
+            for name in (users - set(names)) if not users & set(names) and not holder.admin_access else ():
+                found[name].add(tuple(device.id))
+    return {name: len(devices) for name, devices in sorted(found.items())}
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more

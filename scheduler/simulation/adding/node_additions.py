@@ -1,0 +1,232 @@
+"""
+`--add-nodes` of `dovetail fit` and `dovetail queue`: the cheapest nodes with which pods start.
+
+Waiting pods of the same or a higher priority come before the pods asked about, and get nodes as well: once there are
+new nodes, they would take them. The answer is checked twice, against the rules (`solver.verify`) and by deciding again
+with the new nodes there.
+"""
+
+import dataclasses
+import time
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
+from typing import Any, Final, NamedTuple, TextIO
+
+import msgspec
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+import solver
+from scheduler.simulation import plan_output, printing, simulator
+from scheduler.simulation.adding.shapes_file import PricedShapes
+from scheduler.simulation.printing import counted
+from scheduler.simulation.simulator import OtherPods, SimulationResult
+from scheduler.worker.recording import Record
+from solver.domain import (
+    AddedNodes,
+    Batch,
+    Budget,
+    Plan,
+    PodId,
+    PreemptionRules,
+    Reason,
+    SearchReport,
+    SearchStatus,
+    Unplaced,
+)
+
+_SECONDS: Final = 60.0
+_DETERMINISTIC_SECONDS: Final = 4.0
+_MOST_NAMES: Final = 4
+
+
+class NodeAdditions(NamedTuple):
+    """
+    The answer: the nodes, and a plan for the pods asked about, in which the others are `others`.
+
+    `again` is how many pods of the plan the scheduler places when it decides with the nodes there, of `promised`.
+    """
+
+    found: AddedNodes
+    shapes: PricedShapes
+    result: SimulationResult
+    promised: int
+    again: int
+    unknown_pools: tuple[str, ...] = ()
+
+    @property
+    def starts(self) -> bool:
+        """Whether all pods asked about start."""
+        return not self.result.plan.unplaced
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return how many nodes of each shape are added, in the order of the shapes."""
+        counted_nodes = Counter(each.shape for each in self.found.nodes)
+        return {shape.name: counted_nodes[shape.name] for shape in self.shapes.shapes if counted_nodes[shape.name]}
+
+
+def find(
+    asked: Record, own: Collection[PodId], shapes: PricedShapes, unknown_pools: tuple[str, ...] = ()
+) -> NodeAdditions:
+    """Find the nodes for some of the waiting pods, and for those that come before these."""
+    started, batch = time.monotonic(), _concerned(asked, own)
+    policy = msgspec.structs.replace(asked.policy, preemption=PreemptionRules())
+    budget = Budget(seconds=_SECONDS, deterministic_seconds=_DETERMINISTIC_SECONDS, seed=asked.seed)
+    cache = solver.SolverCache()
+    found = solver.nodes_to_add(asked.snapshot, batch, policy, shapes.shapes, budget, cache=cache)
+    there = solver.with_nodes(asked.snapshot, {each.name: each for each in shapes.shapes}, found.nodes)
+    status = SearchStatus.OPTIMAL if found.is_proven and found.is_complete else SearchStatus.FEASIBLE
+    plan = Plan(
+        placements=found.placements,
+        allocations=found.allocations,
+        unplaced=tuple(_about_shapes(each, found) for each in found.waiting),
+        report=SearchReport(status=status),
+    )
+    broken = solver.verify.check(there, batch, plan, policy)
+    defects = tuple(f"the answer broke a rule: {each.rule} ({each.subject}): {each.message}" for each in broken)
+    decided = msgspec.structs.replace(asked, snapshot=there, batch=batch, policy=policy, made_after=(), stopped=())
+    again = {each.pod for each in simulator.answer(decided, cache).plan.placements}
+    seconds = round(time.monotonic() - started, 3)
+    plan = msgspec.structs.replace(plan, report=msgspec.structs.replace(plan.report, seconds=seconds))
+    allocations = {claim.id: claim.allocation for claim in asked.snapshot.claims if claim.allocation is not None}
+    allocations |= {each.claim: each.allocation for each in plan.allocations}
+    result = SimulationResult(plan, allocations, defects).about(own)
+    placed = tuple(each for each in plan.placements if each.pod not in own)
+    waiting = sum(each.pod not in own for each in plan.unplaced)
+    result = dataclasses.replace(result, others=OtherPods(placed, waiting))
+    return NodeAdditions(found, shapes, result, len(plan.placements), len(again), unknown_pools)
+
+
+def _concerned(asked: Record, own: Collection[PodId]) -> Batch:
+    """Return the pods asked about and those that come before them, without pods for which others were evicted."""
+    least = min((pod.priority for pod in asked.batch.pods if pod.id in own), default=0)
+    refused = {pod for pod, _ in asked.not_made}
+    nominated = {pod.id for pod in asked.snapshot.nominated}
+    pods = tuple(
+        pod
+        for pod in asked.batch.pods
+        if pod.id in own or (pod.priority >= least and pod.id not in nominated and pod.id not in refused)
+    )
+    return Batch(pods=pods, gangs=asked.batch.gangs_of(pods))
+
+
+def _about_shapes(waiting: Unplaced, found: AddedNodes) -> Unplaced:
+    """Say "2 shapes" of what a reason counts, where it is about shapes."""
+    if waiting.pod not in found.helpless:
+        return waiting
+    return msgspec.structs.replace(waiting, reasons=tuple(map(_of_shapes, waiting.reasons)))
+
+
+def _of_shapes(reason: Reason) -> Reason:
+    if not reason.node_count:
+        return reason
+    message = f"{counted(reason.node_count, 'shape')}: {reason.message}"
+    return msgspec.structs.replace(reason, message=message, node_count=0)
+
+
+def document(answer: NodeAdditions) -> dict[str, Any]:
+    """Convert the answer to plain values."""
+    found, shapes = answer.found, answer.shapes
+    is_priced = shapes.unit is not None
+    price_of = {shape.name: shape.price for shape in shapes.shapes}
+    return {
+        "starts": answer.starts,
+        "shapes": [
+            {"name": name, "count": count, "price": shapes.price(price_of[name]) if is_priced else None}
+            for name, count in answer.counts.items()
+        ],
+        "nodes": [{"name": each.name, "shape": each.shape} for each in found.nodes],
+        "price": shapes.price(found.price) if is_priced else None,
+        "leastPrice": shapes.price(found.least_price) if is_priced else None,
+        "leastNodes": found.least_price if not is_priced else None,
+        "proven": found.is_proven,
+        "complete": found.is_complete,
+        "confirmed": answer.again >= answer.promised,
+        "looked": [shape.name for shape in shapes.shapes],
+        "unknownPools": list(answer.unknown_pools),
+        "plan": plan_output.document(answer.result),
+    }
+
+
+def show(answer: NodeAdditions, to: TextIO) -> None:
+    """Print the answer in a sentence, the nodes by shape, then what runs where and what waits."""
+    console = printing.console(to)
+    console.print(Text(sentence(answer), "green" if answer.starts else "yellow"))
+    if answer.found.nodes:
+        console.print(_table(answer))
+    plan_output.show(answer.result, to)
+    for line in notes(answer):
+        console.print(Text(printing.visible(line), "yellow"))
+
+
+def sentence(answer: NodeAdditions) -> str:
+    """Say which nodes to add and whether fewer would do."""
+    total = len(answer.result.plan.placements) + len(answer.result.plan.unplaced)
+    started = len(answer.result.plan.placements)
+    whose = f"all {total}" if started == total else f"{started} of {total}"
+    pods = f"{whose} {'pods' if total > 1 else 'pod'}" if started != total or total > 1 else "the pod"
+    if not answer.found.nodes:
+        why = "start on the nodes that there are" if total > 1 else "starts on the nodes that there are"
+        if answer.starts:
+            return f"No node has to be added: {pods} {why}."
+        return f"No node of these shapes helps: {started} of {counted(total, 'pod')} would start on those that exist."
+    parts = [f"{count} × {name}" for name, count in answer.counts.items()]
+    price = answer.shapes.price(answer.found.price)
+    cost = f" for {price}" if price else ""
+    nodes = counted(len(answer.found.nodes), "node")
+    return f"Add {nodes}{cost}: {', '.join(parts)}. Then {pods} would start; {_proof(answer)}."
+
+
+def _proof(answer: NodeAdditions) -> str:
+    found, shapes = answer.found, answer.shapes
+    if found.is_proven and found.is_complete:
+        return "no cheaper nodes do" if shapes.unit is not None else "fewer nodes do not"
+    least = shapes.price(found.least_price) if shapes.unit is not None else counted(found.least_price, "node")
+    if found.least_price >= found.price:
+        return "no cheaper nodes do" if shapes.unit is not None else "fewer nodes do not"
+    return f"whether cheaper nodes do is not proven, and they cost at least {least}"
+
+
+def notes(answer: NodeAdditions) -> Iterator[str]:
+    """Return what a reader has to know beside the answer."""
+    others = answer.result.others
+    if others is not None and others.placed and answer.found.nodes:
+        yield (
+            f"Of these nodes {counted(len(others.placed), 'waiting pod')} of the same or a higher priority would run "
+            "too: they come first."
+        )
+    if answer.again < answer.promised:
+        yield (
+            f"When the scheduler decides with these nodes there, it places {answer.again} of {answer.promised} pods in "
+            "its time: add the nodes at once, and raise solver.budgetSeconds, or add some more."
+        )
+    if answer.unknown_pools:
+        pools = ", ".join(answer.unknown_pools)
+        yield (
+            f"Nothing is known of the nodes of NodePool {pools}: no node of an instance type that it allows is there "
+            "to show its slices. Describe them with --shapes FILE."
+        )
+    yield from answer.result.defects
+
+
+def _table(answer: NodeAdditions) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
+    table.add_column("ADD", justify="right")
+    table.add_column("SHAPE", overflow="fold", max_width=40)
+    if answer.shapes.unit is not None:
+        table.add_column("PRICE", justify="right")
+    table.add_column("PODS THAT START THERE", overflow="fold", ratio=1)
+    shape_of = {each.name: each.shape for each in answer.found.nodes}
+    pods: defaultdict[str, list[str]] = defaultdict(list)
+    for placement in (*answer.result.plan.placements, *(answer.result.others.placed if answer.result.others else ())):
+        if placement.node in shape_of:
+            pods[shape_of[placement.node]].append(str(placement.pod).removeprefix("default/"))
+    price_of = {shape.name: shape.price for shape in answer.shapes.shapes}
+    for name, count in answer.counts.items():
+        names = list(printing.runs(sorted(pods[name])))
+        shown = [*names[:_MOST_NAMES], *([f"… {len(pods[name])} pods in all"] if len(names) > _MOST_NAMES else [])]
+        price = [answer.shapes.price(count * price_of[name])] if answer.shapes.unit is not None else []
+        table.add_row(str(count), Text(name, "green"), *price, Text(printing.visible(", ".join(shown))))
+    return table

@@ -1,0 +1,91 @@
+"""From a pod, a gang, a node or a domain to the goal of a repair, and the fewest moves that reach it."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from scheduler.worker.recording import Record
+from solver import goal_of_nodes, goal_of_pods, plan_moves
+from solver.domain import Budget, GoalKind, Pod, Relocation, RepairGoal, RepairRules, Snapshot
+
+_SECONDS: Final = 120.0
+
+
+class UnknownObjectError(ValueError):
+    """No pod, gang, node or domain of that name; the message says so."""
+
+
+class PlannedMoves(NamedTuple):
+    """A goal, the fewest moves that reach it, and the cluster that they were planned on."""
+
+    goal: RepairGoal
+    found: Relocation
+    snapshot: Snapshot
+
+    @property
+    def has_nothing_to_do(self) -> bool:
+        """Whether all pods that the goal is about run on devices that work, or no pod is on the nodes."""
+        return not self.goal.wanted.pods and not self.goal.leaving
+
+
+def scheduler_of(pods: Sequence[Pod], kind: str, name: str) -> str:
+    """Return the scheduler that a pod or the pods of a gang name; empty without such pods."""
+    return next((pod.scheduler_name for pod in _meant(pods, kind, name)), "")
+
+
+def _meant(pods: Sequence[Pod], kind: str, name: str) -> tuple[Pod, ...]:
+    """Return a pod by its name, or the pods of a gang."""
+    namespace, _, short = name.rpartition("/")
+    key = (namespace or "default", short)
+    if kind == "gang":
+        return tuple(pod for pod in pods if pod.gang is not None and tuple(pod.gang[:2]) == key)
+    return tuple(pod for pod in pods if tuple(pod.id) == key) if kind == "pod" else ()
+
+
+def goal_for(asked: Record, kind: str, name: str) -> RepairGoal:
+    """
+    Return the goal for an object: `kind` is pod, gang, node or domain (`LABEL=VALUE`).
+
+    Raise `UnknownObjectError`.
+    """
+    snapshot = asked.snapshot
+    if kind == "node":
+        if all(node.name != name for node in snapshot.nodes):
+            raise UnknownObjectError(f"there is no node {name}")
+        return goal_of_nodes(snapshot, (name,), asked.policy, f"node {name}")
+    if kind == "domain":
+        label, _, value = name.partition("=")
+        nodes = tuple(node.name for node in snapshot.nodes if dict(node.labels).get(label) == value)
+        if not nodes:
+            raise UnknownObjectError(f"no node has the label {label}={value}")
+        return goal_of_nodes(snapshot, nodes, asked.policy, f"domain {name}")
+    pods = _meant((*asked.batch.pods, *snapshot.pods), kind, name)
+    if not pods:
+        raise UnknownObjectError(f"{kind} {name} neither waits for this scheduler nor runs")
+    return goal_of_pods(snapshot, asked.batch, pods, f"{kind} {name}")
+
+
+def planned(asked: Record, goal: RepairGoal, rules: RepairRules, *, seconds: float = _SECONDS) -> PlannedMoves:
+    """
+    Find the fewest moves on the present cluster; it does not wait for pods that are being deleted.
+
+    The minimum run time does not protect pods here: a person asks, and manifests need not say when pods started.
+    """
+    work = max(asked.deterministic_seconds, seconds)
+    budget = Budget(seconds=seconds, deterministic_seconds=work, seed=asked.seed, workers=asked.workers)
+    snapshot = _without_own_nominations(asked.snapshot, goal.wanted.pods)
+    rules = msgspec.structs.replace(rules, now=asked.policy.preemption.now, minimum_run_seconds=0)
+    return PlannedMoves(goal, plan_moves(snapshot, goal, asked.policy, budget, rules), snapshot)
+
+
+def room_for(asked: Record, *, seconds: float) -> Relocation:
+    """Find the moves after which all pods of a case have a place."""
+    goal = RepairGoal(kind=GoalKind.WAITING, wanted=asked.batch)
+    return planned(asked, goal, RepairRules(), seconds=seconds).found
+
+
+def _without_own_nominations(snapshot: Snapshot, pods: tuple[Pod, ...]) -> Snapshot:
+    """Remove the nominations of the pods themselves, so that they can use that room."""
+    own = {pod.id for pod in pods}
+    return msgspec.structs.replace(snapshot, nominated=tuple(pod for pod in snapshot.nominated if pod.id not in own))

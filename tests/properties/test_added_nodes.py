@@ -1,0 +1,88 @@
+"""Which nodes to add: the cheapest by brute force, and everything that is promised starts when it is decided again."""
+
+import os
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solver import nodes_to_add, solve, verify, with_nodes
+from solver.domain import (
+    AddedNodes,
+    Batch,
+    Budget,
+    Plan,
+    PodId,
+    Policy,
+    SearchReport,
+    SearchStatus,
+    Snapshot,
+)
+from tests.support.added_nodes import AddedNodesCase, case, cheapest
+
+CASES = int(os.environ.get("ADDED_NODES_CASES", "150"))
+SECONDS = 60.0
+
+
+def budget() -> Budget:
+    return Budget(seconds=SECONDS, deterministic_seconds=20.0)
+
+
+def answer(asked: AddedNodesCase) -> AddedNodes:
+    return nodes_to_add(asked.snapshot, asked.batch, Policy(), asked.shapes, budget())
+
+
+def counts(batch: Batch, placed: set[PodId]) -> tuple[int, ...]:
+    """Count the placed pods by priority, the highest first."""
+    found = Counter(pod.priority for pod in batch.pods if pod.id in placed)
+    return tuple(found[each] for each in sorted({pod.priority for pod in batch.pods}, reverse=True))
+
+
+def cluster(asked: AddedNodesCase, found: AddedNodes) -> Snapshot:
+    return with_nodes(asked.snapshot, {each.name: each for each in asked.shapes}, found.nodes)
+
+
+@settings(max_examples=CASES)
+@given(seed=st.integers(0, 2**32))
+def test_no_nodes_cost_less(seed: int) -> None:
+    asked = case(seed)
+    found, least = answer(asked), cheapest(asked)
+
+    assert counts(asked.batch, {each.pod for each in found.placements}) == least.counts
+    assert (found.price, len(found.nodes)) == (least.price, least.nodes)
+    assert found.is_proven, "such a small case is proven"
+    assert (found.least_price, found.least_count) == (least.price, least.nodes)
+
+
+@settings(max_examples=CASES)
+@given(seed=st.integers(0, 2**32))
+def test_what_is_promised_keeps_every_rule_and_starts_when_it_is_decided_again(seed: int) -> None:
+    asked = case(seed)
+    found = answer(asked)
+    there = cluster(asked, found)
+    promised = Plan(
+        placements=found.placements,
+        allocations=found.allocations,
+        unplaced=found.waiting,
+        report=SearchReport(status=SearchStatus.OPTIMAL),
+    )
+
+    again = solve(there, asked.batch, Policy(), budget())
+
+    assert verify.check(there, asked.batch, promised, Policy()) == ()
+    placed = {each.pod for each in found.placements}
+    assert counts(asked.batch, {each.pod for each in again.placements}) == counts(asked.batch, placed)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_without_its_dearest_node_less_starts(seed: int) -> None:
+    asked = case(seed)
+    found = answer(asked)
+    price_of = {each.name: each.price for each in asked.shapes}
+    for gone in found.nodes:
+        rest = found.nodes[: found.nodes.index(gone)] + found.nodes[found.nodes.index(gone) + 1 :]
+        there = with_nodes(asked.snapshot, {each.name: each for each in asked.shapes}, rest)
+        again = solve(there, asked.batch, Policy(), budget())
+        placed = counts(asked.batch, {each.pod for each in again.placements})
+        assert placed < counts(asked.batch, {each.pod for each in found.placements}), price_of[gone.shape]

@@ -1,0 +1,195 @@
+"""`--add-nodes`: shapes from a cluster, from NodePools and from a file, and what is wrong with them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support import manifests as m
+
+Capture = pytest.CaptureFixture[str]
+TYPE = "node.kubernetes.io/instance-type"
+ZONE = "topology.kubernetes.io/zone"
+
+
+def typed(name: str, kind: str, zone: str = "a", **labels: str) -> m.Manifest:
+    found = m.node(name)
+    found["metadata"]["labels"] |= {TYPE: kind, ZONE: zone, **labels}
+    return found
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    """A node of type `two` with two free devices, and one of type `four` with four, all free."""
+    objects = [m.device_class(), m.template(), typed("n1", "two"), m.slice_of("n1"), typed("n2", "four")]
+    return m.write_json(tmp_path / "cluster.json", [*objects, m.slice_of("n2", count=4)])
+
+
+def gang(size: int, count: int) -> list[m.Manifest]:
+    pods = [m.pod(f"p{number}", template_name="own") for number in range(size)]
+    return [m.template("own", count=count), *pods]
+
+
+def add_nodes(
+    folder: Path, cluster: Path, capsys: Capture, *manifests: m.Manifest, shapes: Any = None
+) -> tuple[int, Any]:
+    file, given = m.write_yaml(folder / "pods.yaml", *manifests), folder / "shapes.yaml"
+    given.write_text(yaml.safe_dump(shapes), encoding="utf-8")
+    asked = ("--shapes", given) if shapes is not None else ()
+    status = m.run("fit", "-f", file, "--cluster", cluster, "--add-nodes", "-o", "json", *asked)
+    printed = capsys.readouterr()
+    return status, json.loads(printed.out) if printed.out else printed.err
+
+
+def counts(found: Any) -> dict[str, int]:
+    return {each["name"]: each["count"] for each in found["shapes"]}
+
+
+def test_the_fewest_nodes_of_the_cluster_s_shapes(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    status, found = add_nodes(tmp_path, cluster, capsys, *gang(5, 2))
+
+    assert (status, counts(found)) == (0, {"four": 1})
+    assert (found["price"], found["leastNodes"], found["proven"], found["confirmed"]) == (None, 1, True, True)
+    assert {each["node"] for each in found["plan"]["placements"]} == {"n1", "n2", "four-new-1"}
+
+
+def test_no_node_where_all_start(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    status, found = add_nodes(tmp_path, cluster, capsys, *gang(3, 2))
+    assert (status, found["nodes"], found["starts"]) == (0, [], True)
+
+
+def test_prices_decide(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    shapes = {"shapes": [{"name": "two", "price": 1.5}, {"name": "four", "price": 3.25}]}
+    status, found = add_nodes(tmp_path, cluster, capsys, *gang(5, 2), shapes=shapes)
+
+    assert (status, counts(found), found["price"], found["leastPrice"]) == (0, {"two": 2}, "3.00", "3.00")
+
+
+def test_a_shape_of_a_file_has_its_own_devices(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    eight = {
+        "name": "eight",
+        "node": {"metadata": {"labels": {TYPE: "eight"}}, "status": {"allocatable": {"cpu": 16, "pods": 20}}},
+        "slices": [m.slice_of("other", count=8)["spec"]],
+    }
+    status, found = add_nodes(tmp_path, cluster, capsys, *gang(2, 8), shapes={"shapes": [eight]})
+    assert (status, counts(found)) == (0, {"eight": 2})
+
+
+def test_what_no_shape_helps_says_why_of_shapes(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    status, found = add_nodes(tmp_path, cluster, capsys, *gang(1, 5))
+
+    assert (status, found["starts"], found["nodes"], found["complete"]) == (1, False, [], True)
+    (waiting,) = found["plan"]["unplaced"]
+    assert waiting["reasons"][0]["message"].startswith("2 shapes: ")
+
+
+def test_pods_that_come_before_get_nodes_too(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    """They would take the new nodes; pods of a lower priority do not count."""
+    before = [m.pod(f"w{number}", template_name="four", priority=7) for number in range(2)]
+    after = [m.pod(f"z{number}", template_name="four", priority=-1) for number in range(2)]
+    objects = [*json.loads(cluster.read_text())["items"], m.template("four", count=4), *before, *after]
+    both = m.write_json(tmp_path / "both.json", objects)
+
+    _, found = add_nodes(tmp_path, both, capsys, *gang(1, 4))
+
+    assert counts(found) == {"four": 2}
+    assert [each["pod"] for each in found["plan"]["placements"]] == ["default/p0"]
+    assert len(found["plan"]["others"]["placements"]) == 2
+
+
+def pool(name: str, *requirements: tuple[str, str, list[str]], **spec: Any) -> m.Manifest:
+    listed = [{"key": key, "operator": operator, "values": values} for key, operator, values in requirements]
+    template = {"metadata": {"labels": {"team": "ml"}}, "spec": {"requirements": listed, "taints": []}}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name},
+        "spec": {"template": template, **spec},
+    }
+
+
+def test_a_node_pool_makes_nodes_of_types_that_are_known(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    pools = [
+        pool("gpus", (TYPE, "In", ["four"]), (ZONE, "In", ["b", "c"])),
+        pool("unseen", (TYPE, "In", ["eight"])),
+    ]
+    objects = [*json.loads(cluster.read_text())["items"], *pools]
+    both = m.write_json(tmp_path / "both.json", objects)
+    selecting = m.pod("p", template_name="own", nodeSelector={"team": "ml", ZONE: "c"})
+
+    status, found = add_nodes(tmp_path, both, capsys, m.template("own", count=4), selecting)
+
+    assert (status, counts(found), found["unknownPools"]) == (0, {"gpus-four-c": 1}, ["unseen"])
+
+
+def test_a_node_pool_s_limits_hold(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    limited = pool("gpus", (TYPE, "In", ["four"]), limits={"cpu": "20", "nodes": "9"})
+    limited["status"] = {"resources": {"cpu": "1"}}
+    objects = [*json.loads(cluster.read_text())["items"], limited]
+    both = m.write_json(tmp_path / "both.json", objects)
+    pods = [m.pod(f"p{number}", template_name="own", nodeSelector={"team": "ml"}) for number in range(3)]
+
+    status, found = add_nodes(tmp_path, both, capsys, m.template("own", count=4), *pods)
+
+    assert (status, counts(found)) == (1, {"gpus-four-a": 2}), "19 cpus are left, and a node has 8"
+
+
+@pytest.mark.parametrize(
+    ("shapes", "said"),
+    [
+        ([], "shapes: write one list"),
+        ({"shapes": []}, "shapes: is empty: write at least one shape"),
+        ({"shapes": ["x"]}, "(shapes[0]): is no mapping"),
+        ({"shapes": [{"name": "two", "cost": 1}]}, "(shape two): cost: unknown field: write one of name, price"),
+        ({"shapes": [{"name": "Two!"}]}, "(shape Two!): name: write a name of at most 63"),
+        ({"shapes": [{"name": "two", "price": -1}]}, "(shape two): price: '-1': write a number from 0"),
+        ({"shapes": [{"name": "two", "price": True}]}, "(shape two): price: 'True': write a number"),
+        (
+            {"shapes": [{"name": "two", "price": 1}, {"name": "four"}]},
+            "(shape four): price: missing, and shape two has",
+        ),
+        ({"shapes": [{"name": "two"}, {"name": "two"}]}, "(shape two): name: stands 2 times"),
+        ({"shapes": [{"name": "two", "most": -1}]}, "(shape two): most: write how many"),
+        ({"shapes": [{"name": "six"}]}, "(shape six): node: missing, and the cluster has no shape of this name, only"),
+        ({"shapes": [{"name": "two", "slices": []}]}, "(shape two): slices: without `node`"),
+        ({"shapes": [{"name": "x", "node": {}}]}, "(shape x): node.status.allocatable: missing"),
+        (
+            {"shapes": [{"name": "x", "node": {"status": {"allocatable": {"cpu": "many"}}}}]},
+            "(shape x): node.status.allocatable",
+        ),
+        (
+            {"shapes": [{"name": "x", "node": {"status": {"allocatable": {"cpu": 1}}}, "slices": [{"devices": 3}]}]},
+            "(shape x): slices[0].spec.",
+        ),
+    ],
+)
+def test_a_mistake_names_file_shape_and_field(
+    tmp_path: Path, cluster: Path, capsys: Capture, shapes: Any, said: str
+) -> None:
+    status, error = add_nodes(tmp_path, cluster, capsys, *gang(1, 1), shapes=shapes)
+    assert status == 2
+    assert f"{tmp_path / 'shapes.yaml'}" in error
+    assert said in error, error
+
+
+def test_options_that_do_not_go_together(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    file = m.write_yaml(tmp_path / "pods.yaml", *gang(1, 1))
+    assert m.run("fit", "-f", file, "--cluster", cluster, "--shapes", file) == 2
+    assert m.run("fit", "-f", file, "--cluster", cluster, "--add-nodes", "--count", "3") == 2
+    printed = capsys.readouterr()
+    assert "--shapes FILE: add --add-nodes" in printed.err
+    assert "--count cannot be with --add-nodes" in printed.err
+
+
+def test_the_table_fits_80_columns(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    file = m.write_yaml(tmp_path / "pods.yaml", *gang(5, 2))
+    assert m.run("fit", "-f", file, "--cluster", cluster, "--add-nodes") == 0
+    *table, summary, end = capsys.readouterr().out.split("\n")
+    assert "Add 1 node: 1 × four. Then all 5 pods would start; fewer nodes do not." in table
+    assert max(map(len, table)) <= 80
+    assert (summary.split(",")[0], end) == (
+        "5 of 5 pods placed on 3 nodes with 10 devices; proven to be the best plan",
+        "",
+    )

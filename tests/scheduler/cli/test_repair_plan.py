@@ -1,0 +1,181 @@
+"""`dovetail repair plan`: the fewest moves, from manifests."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import manifests as m
+
+OWNER = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rs", "controller": True}]
+
+
+def runs(name: str, node: str, device: str) -> list[m.Manifest]:
+    """A pod with a controller on a node, and the claim that it holds a device by."""
+    pod = m.pod(name, claim_name=f"{name}-gpu", nodeName=node)
+    pod["metadata"] |= {"uid": f"uid-{name}", "ownerReferences": OWNER}
+    selector = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    result = {"request": "gpu", "driver": "gpu.example.com", "pool": node, "device": device}
+    status = {
+        "allocation": {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [selector]}},
+        "reservedFor": [{"resource": "pods", "name": name, "uid": f"uid-{name}"}],
+    }
+    claim = m.claim(f"{name}-gpu", status=status)
+    claim["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]
+    return [pod, claim]
+
+
+@pytest.fixture
+def fragmented(tmp_path: Path) -> Path:
+    """Two nodes of two devices, one of each in use, and a pod that wants two of one node."""
+    objects: list[Any] = [m.device_class(), m.template("two", count=2), m.pod("large", template_name="two")]
+    for number in (1, 2):
+        objects += [m.node(f"n{number}"), m.slice_of(f"n{number}"), *runs(f"small-{number}", f"n{number}", "gpu-0")]
+    return m.write_json(tmp_path / "cluster.json", objects)
+
+
+def test_another_scheduler_is_warned_of(fragmented: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    objects = json.loads(fragmented.read_text())["items"]
+    large = next(each for each in objects if each["metadata"]["name"] == "large")
+    large["spec"]["schedulerName"] = "dovetial"
+
+    m.run("repair", "plan", "--for", "pod", "large", "-f", m.write_json(fragmented, objects))
+
+    assert "pod default/large has schedulerName dovetial, but the configuration" in capsys.readouterr().err
+
+
+def test_the_plan_is_printed(fragmented: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = m.run("repair", "plan", "--for", "pod", "default/large", "-f", fragmented)
+
+    shown = capsys.readouterr().out
+    assert status == 0
+    assert "1 move (proven: it cannot be done with fewer)." in shown
+    assert "default/small-" in shown
+
+
+def test_the_plan_as_json(fragmented: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert m.run("repair", "plan", "--for", "pod", "large", "-f", fragmented, "-o", "json") == 0
+
+    answer = json.loads(capsys.readouterr().out)
+    (move,) = answer["moves"]
+    assert answer["for"] == ["default/large"]
+    assert (answer["found"], answer["proven"], answer["least"], answer["stepwise"]) == (True, True, 1, True)
+    assert answer["placements"] == [{"pod": "default/large", "node": move["from"]}]
+    assert {move["from"], move["to"]} == {"n1", "n2"}
+
+
+def test_no_plan_is_no_success(fragmented: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    more = [*runs("more-1", "n1", "gpu-1"), *runs("more-2", "n2", "gpu-1")]
+    other = m.write_json(tmp_path / "more.json", more)
+
+    assert m.run("repair", "plan", "--for", "pod", "large", "-f", fragmented, other) == 1
+    assert "No plan: no moves make enough room (proven)." in capsys.readouterr().out
+
+
+def test_an_unknown_object_is_named(fragmented: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for wanted, message in (
+        (("pod", "nobody"), "pod default/nobody neither waits for this scheduler nor runs"),
+        (("gang", "large"), "gang default/large neither waits for this scheduler nor runs"),
+        (("node", "n9"), "there is no node n9"),
+        (("domain", "rack=a"), "no node has the label rack=a"),
+        (("domain", "rack"), "'domain rack' names no domain: write domain LABEL=VALUE"),
+        (("namespace", "team"), "this command takes pod/NAME"),
+    ):
+        assert m.run("repair", "plan", "--for", *wanted, "-f", fragmented) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_a_pod_on_devices_that_work_has_nowhere_to_go(fragmented: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert m.run("repair", "plan", "--for", "pod", "small-1", "-f", fragmented) == 0
+    assert "Nothing to do: no pod of pod default/small-1 has to move." in capsys.readouterr().out
+
+
+def test_a_pod_leaves_a_tainted_device(fragmented: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    taint = {"key": "example.com/broken", "effect": "NoSchedule"}
+    selector = {"driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}
+    rule = {
+        "apiVersion": "resource.k8s.io/v1beta2",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "broken"},
+        "spec": {"deviceSelector": selector, "taint": taint},
+    }
+    more = m.write_json(tmp_path / "rule.json", [rule])
+
+    assert m.run("repair", "plan", "--for", "pod", "small-1", "-f", fragmented, more, "-o", "json") == 0
+
+    answer = json.loads(capsys.readouterr().out)
+    (move,) = answer["moves"]
+    assert (answer["goal"], answer["for"], answer["least"]) == ("Devices", ["default/small-1"], 1)
+    assert (move["pod"], move["from"], move["step"]) == ("default/small-1", "n1", 1)
+    assert move["devices"][0] != "gpu.example.com/n1/gpu-0"
+
+
+@pytest.mark.parametrize("wanted", [("node", "n1"), ("domain", "kubernetes.io/hostname=n1")])
+def test_a_node_is_emptied(fragmented: Path, capsys: pytest.CaptureFixture[str], wanted: tuple[str, str]) -> None:
+    assert m.run("repair", "plan", "--for", *wanted, "-f", fragmented) == 0
+
+    shown = capsys.readouterr().out
+    assert "default/small-1" in shown
+    assert "1 move (proven: it cannot be done with fewer)." in shown
+    assert max(len(line) for line in shown.splitlines()) <= 80
+
+
+def test_moves_of_running_pods_are_not_made_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
+    assert m.run("repair", "plan") == 2
+    assert "repair: plan needs --for" in capsys.readouterr().err
+
+
+def test_the_old_name_warns(fragmented: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert m.run("defrag", "--for", "pod", "large", "-f", fragmented) == 0
+
+    shown = capsys.readouterr()
+    assert "`dovetail defrag` is now `dovetail repair plan`" in shown.err
+    assert "1 move" in shown.out
+
+
+def test_manifests_cannot_be_moved(fragmented: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert m.run("repair", "plan", "--for", "pod", "large", "-f", fragmented, "--apply") == 2
+    assert "--apply moves pods of a live cluster" in capsys.readouterr().err
+
+
+def member(name: str, template: str, **labelled: str) -> m.Manifest:
+    """A pod of the gang `g` of two, by our own label."""
+    pod = m.pod(name, template_name=template, schedulerName=labelled.pop("scheduler", "dovetail"))
+    pod["metadata"] |= {
+        "labels": {"dovetail.dev/gang": "g"} | labelled,
+        "annotations": {"dovetail.dev/gang-minimum": "2"},
+    }
+    return pod
+
+
+@pytest.mark.parametrize("scheduler", ["dovetail", "other"])
+def test_a_gang_gets_all_the_moves_that_it_needs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], scheduler: str
+) -> None:
+    objects: list[Any] = [m.device_class(), m.template("two", count=2)]
+    objects += [member(f"member-{number}", "two", scheduler=scheduler) for number in range(2)]
+    for number in range(4):
+        objects += [m.node(f"n{number}"), m.slice_of(f"n{number}")]
+        pod, claim = runs(f"small-{number}", f"n{number}", "gpu-0")
+        pod["spec"]["schedulerName"] = scheduler
+        objects += [pod, claim]
+    path = m.write_json(tmp_path / "gang.json", objects)
+
+    assert m.run("repair", "plan", "--for", "gang", "g", "-f", path, "-o", "json") == 0
+
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["for"] == ["default/member-0", "default/member-1"]
+    assert (len(answer["moves"]), answer["proven"], len(answer["placements"])) == (2, True, 2)
+    assert len({each["node"] for each in answer["placements"]}) == 2
+
+
+def test_a_gang_that_cannot_be_whole_gets_no_moves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    objects: list[Any] = [m.device_class(), m.template("two", count=2)]
+    objects += [member(f"member-{number}", "two") for number in range(2)]
+    for number in range(2):
+        objects += [m.node(f"n{number}"), m.slice_of(f"n{number}"), *runs(f"small-{number}", f"n{number}", "gpu-0")]
+    path = m.write_json(tmp_path / "gang.json", objects)
+
+    assert m.run("repair", "plan", "--for", "gang", "default/g", "-f", path) == 1
+    assert "No plan" in capsys.readouterr().out

@@ -1,0 +1,109 @@
+"""What `dovetail status` says of a cluster: devices, drivers, pools, pods that wait, other schedulers."""
+
+import datetime as dt
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from scheduler.installation import installed_pods
+from scheduler.installation.cluster_findings import ClusterPart, of_cluster
+from scheduler.installation.findings import FindingState
+from scheduler.kube.pod_writes import PendingPod, PodScheduled
+from scheduler.simulation.devices_output import FleetAnswer
+from solver import fleet_of
+from solver.domain import Policy, Snapshot
+from tests.support import builders as b
+
+NOW = dt.datetime(2026, 1, 1, 12, 0, tzinfo=dt.UTC)
+TYPE = "node.kubernetes.io/instance-type"
+
+
+def cluster(snapshot: Snapshot, **more: Any) -> ClusterPart:
+    labels = {node.name: dict(node.labels) for node in snapshot.nodes}
+    fleet = fleet_of(snapshot, Policy(), node_group_label=TYPE)
+    answer = FleetAnswer(fleet=fleet, node_labels=labels, pods=snapshot.pods, **more)
+    drivers = {b.GPU_DRIVER: ("gpu",), "other.example.com": ("nic", "fast-nic")}
+    return of_cluster(answer, NOW, names={"dovetail"}, class_drivers=drivers, group_label=TYPE)
+
+
+def said(part: ClusterPart, about: str) -> list[tuple[FindingState, str]]:
+    return [(each.state, each.message) for each in part.findings if each.about == about]
+
+
+def test_devices_are_counted_by_driver_and_state() -> None:
+    part = cluster(
+        b.snapshot(
+            b.node("n1"),
+            b.node("n2", is_unschedulable=True),
+            b.gpu_slice("n1", count=3),
+            b.gpu_slice("n2", count=1),
+            b.held("job", b.result("gpu", "gpu-0", "n1"), node_name="n1"),
+        )
+    )
+    (devices,) = part.devices
+    assert (devices.driver, devices.total, devices.held, devices.free, devices.unusable) == (b.GPU_DRIVER, 4, 1, 2, 1)
+    assert said(part, "devices") == [(FindingState.WARNING, f"{b.GPU_DRIVER}: 4 devices, 1 held, 2 free, 1 unusable")]
+
+
+def test_a_driver_that_a_class_names_and_no_slice_has() -> None:
+    part = cluster(b.snapshot(b.node("n1"), b.gpu_slice("n1", count=1)))
+    text = "other.example.com publishes no device, and DeviceClass nic, fast-nic needs it"
+    assert said(part, "drivers") == [(FindingState.WARNING, text)]
+
+
+def test_nodes_on_which_a_driver_is_silent_are_named_by_their_type() -> None:
+    nodes = [b.node(f"big-{number}", labels={TYPE: "big"}) for number in range(3)]
+    part = cluster(b.snapshot(*nodes, b.node("small", labels={TYPE: "small"}), b.gpu_slice("big-0", count=1)))
+    assert said(part, "drivers")[1] == (
+        FindingState.WARNING,
+        f"{b.GPU_DRIVER} publishes nothing on big-1, big-2: 2 nodes of a type whose other nodes have its devices",
+    )
+
+
+def test_an_incomplete_pool_is_named() -> None:
+    part = cluster(b.snapshot(b.node("n1"), replace(b.gpu_slice("n1", count=1), slice_count=2)))
+    ((state, text),) = said(part, "pools")
+    assert state is FindingState.WARNING
+    assert f"no claim gets devices of {b.GPU_DRIVER}/n1" in text
+
+
+@pytest.mark.parametrize(("scheduler", "count"), [("default-scheduler", 1), ("dovetail", 0)])
+def test_a_scheduler_that_allocates_the_same_devices_is_named(scheduler: str, count: int) -> None:
+    claim = replace(b.held("job", b.result("gpu", "gpu-0", "n1"), node_name="n1"), reserved_for=(b.consumer("job"),))
+    pod = replace(b.pod("job", "job"), node_name="n1", scheduler_name=scheduler)
+    found = said(cluster(b.snapshot(b.node("n1"), b.gpu_slice("n1", count=2), claim, pod)), "schedulers")
+    assert len(found) == count
+    assert all(text.startswith(f"pods of {scheduler} hold 1 device that Dovetail allocates too") for _, text in found)
+
+
+def test_the_oldest_pod_that_waits_is_named() -> None:
+    condition = PodScheduled("False", "Unschedulable", "0/1 nodes are available")
+    waiting = (
+        PendingPod(replace(b.pod("gated"), creation="2026-01-01T08:00:00Z", scheduling_gates=("g",)), None),
+        PendingPod(replace(b.pod("old"), creation="2026-01-01T09:00:00Z"), condition),
+        PendingPod(replace(b.pod("new"), creation="2026-01-01T11:00:00Z"), condition),
+        PendingPod(replace(b.pod("another"), creation="2026-01-01T01:00:00Z", scheduler_name="other"), None),
+    )
+    part = cluster(b.snapshot(b.node("n1")), waiting=waiting)
+    assert part.waiting is not None
+    assert (part.waiting.waiting, part.waiting.gated, part.waiting.oldest) == (3, 1, str(b.pod("old").id))
+    ((_, text),) = said(part, "queue")
+    assert text == (
+        f"3 pods wait, 1 of them with scheduling gates; the oldest is {b.pod('old').id}, for 3h (Unschedulable)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("expression", "drivers"),
+    [
+        ('device.driver == "a.example.com"', {"a.example.com"}),
+        ("'a.example.com' == device.driver && device.attributes['x'].y", {"a.example.com"}),
+        ("device.driver == 'a.example.com' || device.driver == \"b\"", {"a.example.com", "b"}),
+        ("device.driver != 'a.example.com'", set()),
+    ],
+)
+def test_the_drivers_that_a_class_names(expression: str, drivers: set[str]) -> None:
+    body = {"metadata": {"name": "c"}, "spec": {"selectors": [{"cel": {"expression": expression}}]}}
+    assert installed_pods.drivers_of(msgspec.convert(body, installed_pods._Class)) == drivers  # noqa: SLF001 - what is decoded

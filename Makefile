@@ -20,7 +20,7 @@ TESTS ?= tests
 OLDEST := $(addprefix tests/, deploy $(addprefix integration/test_, placing.py claim_life_cycle.py device_taints.py missing_rights.py secure_metrics.py))
 SEED := $(or $(SEED),$(shell echo $$RANDOM))
 PYTEST = $(VENV)/pytest -q --randomly-seed=$(SEED)
-UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane and not nodes"
+UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane and not nodes and not neighbours"
 # Tests on the API server mostly wait: four processes, each with a control plane of its own, share two cores.
 # Their API servers collect garbage a third as often: a tenth less CPU time, for twice the memory, 800 MB each.
 CONTROLPLANE = GOGC=300 $(PYTEST) -n 4 --dist worksteal -m controlplane
@@ -31,7 +31,7 @@ NODES = GOGC=300 $(PYTEST) -n 0
 MYPY = $(if $(shell command -v flock),flock $(CACHE)/mypy.lock) $(VENV)/mypy --cache-dir $(CACHE)/mypy
 VENV := .venv/bin
 
-.PHONY: help run nodes gpu compare questions latency scale differential reading bench traces regression chaos hostile upstream upstream-short perf versions upgrade rollout takeover alerts dashboards chart controlplane test unit integration nodes-quick nodes-slow oldest lint types layers format fix config reference api-schema monitoring chart-templates front browser site sync wheel wheel-check sbom image release-image release-check release-notes sign vulnerabilities workflows
+.PHONY: help run nodes gpu compare questions latency scale differential reading bench traces regression neighbours chaos hostile upstream upstream-short perf versions upgrade rollout takeover alerts dashboards chart controlplane test unit integration nodes-quick nodes-slow oldest lint types layers format fix config reference api-schema monitoring chart-templates front browser site sync wheel wheel-check sbom image release release-image release-check release-notes sign vulnerabilities workflows
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -72,6 +72,11 @@ traces: sync ## Public traces, beside simple policies, published results and a b
 
 regression: sync ## An earlier commit and this checkout in turns: what got worse? (ARGS="COMMIT --tool latency"; ARGS=--help)
 	@$(VENV)/python -m e2e.regression $(ARGS)
+
+neighbours: sync ## Tests beside real Kueue and Karpenter (built first where missing, ten minutes the first time)
+	@echo "== tests beside real neighbours (SEED=$(SEED))"
+	@$(VENV)/python -m e2e.neighbours.programs >/dev/null
+	@GOGC=300 $(PYTEST) -n 0 -m neighbours $(if $(filter tests,$(TESTS)),tests/neighbours,$(TESTS)) $(ARGS)
 
 chaos: sync ## Mixed work while everything is killed, stopped and deleted; judged from outside (ARGS="--minutes 60 --nodes 2": two real nodes)
 	@$(VENV)/python -m e2e.chaos $(ARGS)
@@ -219,6 +224,10 @@ wheel-check: wheel ## Whether uvx and pipx install the wheel of dist and run its
 
 image: wheel ## Build and check the image without a container engine: dist/image, an archive, SBOM (IMAGE=name SNAPSHOT=moment)
 	@$(VENV)/python -m e2e.image --wheel dist/*.whl --name "$(IMAGE)" --created "$(SOURCE_DATE_EPOCH)" --snapshot "$(SNAPSHOT)" $(ARGS)
+
+release: sync ## The files of a release in dist: wheel, image, chart, install.yaml, SBOMs, checksums (ARGS=--local IMAGE=name)
+	@$(MAKE) image sbom ARGS=
+	@$(VENV)/python -m e2e.release --image "$(IMAGE)" $(ARGS)
 
 release-image: ## Build, check and push the image of a release (IMAGE=name SNAPSHOT=20261125T000000Z)
 	@[[ "$(SNAPSHOT)" =~ ^[0-9]{8}T[0-9]{6}Z$$ ]] || { \

@@ -33,7 +33,7 @@ TOGETHER_SECONDS: Final = 0.1
 MOST_HINTED_SECONDS: Final = 0.5
 """Backoff that is left at most after a hint, for pods of which a few are tried for all equal ones."""
 MOST_EARLY: Final = 16
-"""Attempts without backoff while a pod's claims do not exist; more of them mean that a controller loops."""
+"""Attempts without backoff while a pod's claims do not exist, or its nodes come; more mean that something loops."""
 
 
 class Backoff(msgspec.Struct, frozen=True, kw_only=True):

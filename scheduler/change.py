@@ -17,6 +17,7 @@ from solver.domain import (
     CSIStorageCapacity,
     DeviceClass,
     DeviceHold,
+    DeviceQuota,
     DeviceTaintRule,
     Namespace,
     Node,
@@ -53,6 +54,7 @@ class Kind(StrEnum):
     POD_GROUPS = "podgroups"
     COSCHEDULING_GROUPS = "podgroups.scheduling.x-k8s.io"
     HOLDS = "deviceholds"
+    QUOTAS = "devicequotas"
 
 
 STORAGE_KINDS: Final = frozenset(
@@ -88,6 +90,7 @@ Object = (
     | PodDisruptionBudget
     | PodGroup
     | DeviceHold
+    | DeviceQuota
 )
 
 

@@ -168,7 +168,12 @@ def equivalence_keys(
     def has_history(pod: Pod) -> bool:
         return pod.uid in backoff or starvation.has_nodes(pod.uid) or cluster.holds.has_seat_for(pod)
 
-    return EquivalenceKeys(cluster.claim, has_history, lambda pod: starvation.is_overdue(pod, clock()))
+    return EquivalenceKeys(
+        cluster.claim,
+        has_history,
+        lambda pod: starvation.is_overdue(pod, clock()),
+        lambda namespace: cluster.quota_usage().quota_of(namespace),
+    )
 
 
 def _status_writer(
@@ -216,4 +221,5 @@ def _queue(
         flush_seconds=settings.queue.retry_after_seconds,
         gangs=QueuedGangs(lambda gang: cluster.gang_progress(gang, settings.scheduler_names), replacements),
         gang_report_seconds=settings.queue.report_missing_members_seconds,
+        sharing_quota=lambda namespace: cluster.quota_usage().sharing(namespace),
     )

@@ -21,6 +21,7 @@ class Feature(StrEnum):
     VOLUMES = "volumes"
     POD_GROUPS = "pod-groups"
     HOLDS = "holds"
+    QUOTAS = "device-quotas"
 
     @property
     def component(self) -> str:
@@ -34,6 +35,7 @@ CONSEQUENCES: Final[Mapping[Feature, str]] = {
     Feature.VOLUMES: "pods with PersistentVolumeClaims wait",
     Feature.POD_GROUPS: "pods that belong to a PodGroup wait",
     Feature.HOLDS: "no room is held for pods to come, and DeviceHolds that exist hold nothing",
+    Feature.QUOTAS: "no DeviceQuota is kept",
 }
 """What is different without a feature."""
 
@@ -96,6 +98,7 @@ RIGHTS: Final[Mapping[Feature, tuple[Right, ...]]] = {
         *_each("get list watch create delete", "dovetail.dev", "deviceholds", Kind.HOLDS),
         *_each("patch", "dovetail.dev", "deviceholds/status", Kind.HOLDS),
     ),
+    Feature.QUOTAS: (*_each("list watch", "dovetail.dev", "devicequotas", Kind.QUOTAS),),
 }
 
 KINDS: Final[Mapping[Feature, frozenset[Kind]]] = {
@@ -104,6 +107,7 @@ KINDS: Final[Mapping[Feature, frozenset[Kind]]] = {
     Feature.VOLUMES: STORAGE_KINDS,
     Feature.POD_GROUPS: frozenset({Kind.POD_GROUPS, Kind.COSCHEDULING_GROUPS}),
     Feature.HOLDS: frozenset({Kind.HOLDS}),
+    Feature.QUOTAS: frozenset({Kind.QUOTAS}),
 }
 """The kinds that are not watched without a feature."""
 

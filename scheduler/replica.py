@@ -39,6 +39,8 @@ from scheduler.observe.health import Check
 from scheduler.observe.metrics import Subsystem
 from scheduler.observe.unexpected_errors import kept_running
 from scheduler.queue.memory_budget import MemoryBudget
+from scheduler.repair.advisor import AdvisorParts
+from scheduler.repair.repairer import Repairer
 from scheduler.status.leader_report import LeaderReporter, ReportSources
 from scheduler.status.missing_rights import possible
 from scheduler.status.misspelled_schedulers import MisspelledSchedulers
@@ -204,6 +206,7 @@ class Replica:
             self._kept(Subsystem.MISSPELLED_SCHEDULERS, misspelled.run),
             self._kept(Subsystem.POD_GROUPS, parts.pod_groups.run),
             self._kept(Subsystem.FLEET, parts.fleet_counter.run),
+            self._kept(Subsystem.REPAIR, self._make_repairer().run),
             self._kept(Subsystem.API, partial(answer_callers, *api)),
             self._kept(Subsystem.STATUS, parts.status.run),
             *([] if self._reporter is None else [self._kept(Subsystem.STATUS, self._reporter.run)]),
@@ -225,6 +228,12 @@ class Replica:
                 self._context.local_taints, parts.cluster, self._context.settings.commit.suspect_device_seconds
             ),
         )
+
+    def _make_repairer(self) -> Repairer:
+        """Make what repairs the fleet, where the settings say so."""
+        parts = self._parts
+        access = AdvisorParts(self._context.client, parts.writer, parts.cluster, parts.queue, parts.worker)
+        return Repairer(access, None, (parts.status, self._context.metrics), self._context.settings)
 
     def _make_reporter(self, elector: LeaderElector, served: DiscoveredKinds, ages: WatchAges) -> LeaderReporter:
         """Make what says in the Lease how this replica does while it leads."""

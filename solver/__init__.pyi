@@ -1,4 +1,5 @@
 from . import verify as verify
+from .charged_claims import quota_charges as quota_charges
 from .decide import solve as solve
 from .decide import solve_greedily as solve_greedily
 from .diagnosis import explain_placed as explain_placed
@@ -41,5 +42,6 @@ from .rules.queueing import OWN_REASONS as OWN_REASONS
 from .rules.queueing import RULE_HINTS as RULE_HINTS
 from .rules.taints.values import UNSCHEDULABLE_TAINT as UNSCHEDULABLE_TAINT
 from .rules.taints.values import first_untolerated_taint as first_untolerated_taint
+from .rules.taints.values import node_tolerations as node_tolerations
 from .rules.volumes.values import volume_fits as volume_fits
 from .warm_up import solve_warm_up_case as solve_warm_up_case

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
@@ -55,13 +55,14 @@ from solver.model.objective import best_of, evaluate
 from solver.preemption import nominated_room, preempt
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
+from solver.problem.quotas import batch_quotas
 from solver.problem.requests import widened_requests
 from solver.problem.skipped_pods import NOT_REACHED
 from solver.problem.solver_cache import SolverCache
 from solver.search import bound, decompose, exhaustive, scoring
 from solver.search.bound import SearchError
 from solver.search.stages import SearchResult
-from solver.solution import Solution
+from solver.solution import Solution, quotas_beside
 from solver.volume_matching import CONTENDED, AssignedVolumes, assign_volumes
 
 _GIVES_WAY: Final = Reason(
@@ -159,11 +160,12 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
     snapshot = nominated_room.reserve_for_nominated(snapshot, batch, policy, cache, budget.at("holding"))
     problem = prepare(snapshot, batch, policy, cache, budget)
 
-    start, not_tried = _best_of_all_ways(decision, problem), Counter[int]()
-    is_best = start is not None
-    if start is None:
-        tried = greedy.candidates(problem, budget.at_least(budget.params.greedy_wall_share).at("greedy").should_stop)
-        start, not_tried = best_of(problem, tried), reduce(and_, (each.unreached for each in tried))
+    first = _first_of(decision, problem)
+    if snapshot.quotas and not first.not_tried and _is_contended(problem, first.solution):
+        # Guarantees and shares of quotas say whose pods go first.
+        problem = prepare(snapshot, batch, policy, cache, budget, contended=True)
+        first = _first_of(decision, problem)
+    start, not_tried = first.solution, first.not_tried
 
     if len(problem.batch.pods) > 1 and decision.defers_hard_pods() and not not_tried:
         deferred = _deferred(problem, start, budget.at("hard"))
@@ -171,7 +173,7 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
             plan = _round(decision.decided_whole(), problem.batch.without(frozenset(deferred)))
             return structs.replace(plan, undecided=_later(deferred))
 
-    searched = _searched(decision, problem, start, is_best=is_best)
+    searched = _searched(decision, problem, start, is_best=first.is_best)
     settled = assign_volumes(problem, searched.solution)
     if settled.losers and not budget.should_stop():
         return _without_contended(decision, problem, settled)
@@ -184,6 +186,31 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
     if blocked is not None:
         return _important_first(decision, plan, problem.batch, blocked)
     return _without_overcharged(problem, plan) if budget.may_defer else plan
+
+
+class _First(NamedTuple):
+    """A first solution, why pods without a place were not tried, and whether no search can find a better one."""
+
+    solution: Solution
+    not_tried: Counter[int]
+    is_best: bool
+
+
+def _first_of(decision: _Decision, problem: Problem) -> _First:
+    start = _best_of_all_ways(decision, problem)
+    if start is not None:
+        return _First(start, Counter(), is_best=True)
+    budget = decision.budget
+    tried = greedy.candidates(problem, budget.at_least(budget.params.greedy_wall_share).at("greedy").should_stop)
+    return _First(best_of(problem, tried), reduce(and_, (each.unreached for each in tried)), is_best=False)
+
+
+def _is_contended(problem: Problem, start: Solution) -> bool:
+    """Whether not all pods fit, and one of another quota may have what a waiting pod needs."""
+    placed = Counter(problem.classes[choice.pod_class].family for choice in start.choices)
+    if placed.total() == len(problem.batch.pods):
+        return False
+    return batch_quotas.is_contended(problem, quotas_beside(problem, start), placed)
 
 
 def _best_of_all_ways(decision: _Decision, problem: Problem) -> Solution | None:

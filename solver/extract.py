@@ -36,9 +36,10 @@ from solver.problem.devices.layout import DeviceType, NodeGroup, type_at
 from solver.problem.devices.states import states_beside
 from solver.problem.node_arrays import PODS, Room
 from solver.problem.problem import Available, Part, Problem, Source
+from solver.problem.quotas.batch_quotas import blocking
 from solver.problem.requests.component import Option
 from solver.problem.requests.node_allocatable import status_of
-from solver.solution import Pick, Solution
+from solver.solution import Pick, Solution, quotas_beside
 from solver.volume_matching import AssignedVolumes, assign_volumes, bindings, classes_after
 
 _SHARES: Final = uuid.UUID("5a1d7c0e-92c4-4f0b-8f4e-3c1b6a2d9e77")
@@ -349,7 +350,9 @@ def after(problem: Problem, solution: Solution, extracted: Extracted) -> Problem
     ledger = before.ledger.take(inventory, (each.allocation for each in extracted.allocations))
     left = states_beside(problem.layout, inventory, before.device_states, ledger)
     classes = classes_after(problem, extracted.placements)
-    return replace(problem, classes=classes, available=Available.of(ledger, _room(problem, solution), left))
+    available = Available.of(ledger, _room(problem, solution), left)
+    rules = replace(problem.rules, quotas=quotas_beside(problem, solution))
+    return blocking(replace(problem, classes=classes, available=available, rules=rules))
 
 
 def _room(problem: Problem, solution: Solution) -> Room:

@@ -10,7 +10,6 @@ fit there. The share of the nodes that is reserved, in all and for one namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
 from typing import Final
 
 import numpy as np
@@ -247,10 +246,11 @@ def _most_asked(problem: Problem, choices: Sequence[Choice]) -> tuple[tuple[str,
 
 def _order(after: Problem, classes: Sequence[PodClass]) -> list[int]:
     """
-    Order nodes by when a pod may fit there, then by the devices they lack, other room they lack, and running pods.
+    Order nodes by how soon a pod may fit there, then by the devices they lack, other room they lack, and running pods.
 
-    How long pods run is not known. But one that has run for long will run for longer than one that began just now, for
-    lengths of jobs differ by orders of magnitude. So pods are thought to end in the reverse order of their starts.
+    How long pods run is not known, but their lengths differ by orders of magnitude: one that has run for long will run
+    for longer than one that began just now. Where half of the pods of any age run for as long again, the last of
+    several pods ends after a time that grows with the sum of their ages. That sum is what nodes are compared by.
     """
     lacking, ending = _Lacking(after), _Ending.of(after)
     ranked = []
@@ -259,8 +259,8 @@ def _order(after: Problem, classes: Sequence[PodClass]) -> list[int]:
         devices = min((count for count, _ in found), default=_NEVER)
         if devices < _NEVER:
             room = min(lacking.room(each, node) for each in classes)
-            age = min(ending.age(node, count, lacking.amounts(each, node)) for count, each in found if count < _NEVER)
-            ranked.append((age, devices, room, len(ending.pods[node]), node))
+            ages = min(ending.ages(node, count, lacking.amounts(each, node)) for count, each in found if count < _NEVER)
+            ranked.append((ages, devices, room, len(ending.pods[node]), node))
     return [node for *_, node in sorted(ranked)]
 
 
@@ -270,31 +270,37 @@ class _Ending:
 
     pods: list[list[Pod]]
     devices: Counter[str]
+    now: int
+    """Seconds since the epoch: of the decision where the policy says it, and no pod has started later."""
 
     @classmethod
     def of(cls, after: Problem) -> "_Ending":
         """Look at the pods of a cluster."""
-        pods: list[list[Pod]] = [[] for _ in range(after.node_count)]
+        now = max((pod.started for pod in after.snapshot.pods), default=0)
+        found = cls([[] for _ in range(after.node_count)], Counter(), max(now, after.policy.preemption.now))
         for pod in after.snapshot.pods:
             node = after.inventory.node_index.get(pod.node_name)
             if node is not None and not pod.belongs_to_node:
-                pods[node].append(pod)
-        for there in pods:
-            there.sort(key=lambda pod: -_start(pod))
-        devices = Counter[str]()
+                found.pods[node].append(pod)
+        for there in found.pods:
+            there.sort(key=found.age)
         for claim in after.snapshot.claims:
             held = len(claim.allocation.results) if claim.allocation is not None else 0
             for each in claim.reserved_for if held else ():
-                devices[each.uid] += held
-        return cls(pods, devices)
+                found.devices[each.uid] += held
+        return found
 
-    def age(self, node: int, devices: int, amounts: Mapping[str, int]) -> float:
+    def age(self, pod: Pod) -> int:
+        """Return for how many seconds a pod has run: at least 1, as one that the kubelet has not started yet."""
+        return 1 + (self.now - pod.started if pod.started else 0)
+
+    def ages(self, node: int, devices: int, amounts: Mapping[str, int]) -> int:
         """
-        Return, negated, when the last pod started of those that give what is missing; the least where nothing is.
+        Sum up the ages of the youngest pods that give what is missing; 0 where nothing is.
 
         Where all of them together hold less than that, their ends are not enough, and all count.
         """
-        missing, start = dict(amounts), inf
+        missing, found = dict(amounts), 0
         for pod in self.pods[node]:
             if devices <= 0 and all(amount <= 0 for amount in missing.values()):
                 break
@@ -302,13 +308,8 @@ class _Ending:
             for resource, amount in ((PODS, 1), *pod.requests):
                 if resource in missing:
                     missing[resource] -= amount
-            start = _start(pod)
-        return -start
-
-
-def _start(pod: Pod) -> float:
-    """When a pod started; one that the kubelet has not started yet is the last."""
-    return pod.started or inf
+            found += self.age(pod)
+        return found
 
 
 @dataclass(slots=True, eq=False)

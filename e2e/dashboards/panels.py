@@ -258,6 +258,17 @@ DEVICES: Final = Board(
             about="Only with metrics.perNode.",
         ),
         _increase("Devices in two allocations", "dovetail_duplicate_devices_total", about="docs/runbook.md"),
+        _panel(
+            "Repair plans by state",
+            ("sum by (goal, state) (dovetail_repair_plans{@})", "{{goal}} · {{state}}"),
+            about="docs/repair.md",
+        ),
+        _panel(
+            "Repairs under way",
+            ("max(dovetail_repair_moves_in_flight{@})", "pods on the way"),
+            ("max(dovetail_repair_goals_unreachable{@})", "goals that no moves reach"),
+        ),
+        _increase("Moves of repairs", "dovetail_repair_moves_total", "result", about="docs/repair.md"),
         _OLDEST,
     ),
 )

@@ -441,6 +441,14 @@ OF_CONDITIONS: Final = (
         more=More.EITHER,
     ),
     Difference(
+        name="nodes that go",
+        rule="taints of nodes that an autoscaler removes or a provider takes back, such as karpenter.sh/disrupted",
+        theirs="places pods there that tolerate every key",
+        ours="places them there only if a toleration names the key, or if they are a DaemonSet's",
+        reason="a pod would be evicted at once, and a gang cut; docs/autoscalers.md has the keys",
+        more=More.KUBE_SCHEDULER,
+    ),
+    Difference(
         name="nominated node with a later alternative",
         rule="status.nominatedNodeName (KEP-5278) of a pod whose claim has firstAvailable",
         theirs="takes the nominated node if it can serve the pod at all",

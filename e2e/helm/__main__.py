@@ -13,6 +13,7 @@ from e2e.controlplane.build import BuildError
 from e2e.controlplane.plane import KubectlError
 from e2e.controlplane.processes import ComponentError
 from e2e.helm import release, templates
+from e2e.helm.command import ChartError
 
 
 def main() -> int:
@@ -26,7 +27,7 @@ def main() -> int:
             return 0
         with tempfile.TemporaryDirectory(prefix="dovetail-chart-") as folder:
             release.run(Console(width=table.WIDTH, highlight=False), Path(folder))
-    except (BuildError, ComponentError, KubectlError, RequestError, release.ChartError) as error:
+    except (BuildError, ComponentError, KubectlError, RequestError, ChartError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

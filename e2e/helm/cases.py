@@ -52,6 +52,7 @@ CASES: Final = (
     Case("observe", ("overlays/observe",), {"scheduler": {"enabled": False}, "observe": {"enabled": True}}),
     Case("observe-beside", ("overlays/observe", "overlays/example"), {"observe": {"enabled": True}}),
     Case("secure-metrics", ("overlays/secure-metrics",), {"secureMetrics": {"enabled": True}}),
+    Case("repair", ("overlays/repair",), {"repair": {"enabled": True}}),
     Case("opt-in", ("overlays/opt-in",), {"optIn": {"policy": True}}),
     Case("opt-in-warning", ("overlays/opt-in-warning",), {"optIn": {"warning": True}}),
     Case(

@@ -1,24 +1,21 @@
 """The chart in the hands of Helm: linted, rendered, installed, upgraded, rolled back, removed on a real API server."""
 
 import json
-import os
-import subprocess
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 from rich.console import Console
 
-from e2e.controlplane import build
 from e2e.controlplane.plane import ControlPlane
+from e2e.helm import certificates
 from e2e.helm.cases import CASES, Case, Values, comparable
+from e2e.helm.command import RELEASE, ChartError, Helm
 from e2e.helm.kustomize import Manifest, key
 from e2e.helm.templates import CHART, NAMESPACE
 
-RELEASE: Final = "dovetail"
 AGGREGATED: Final = "dovetail-operator"
 SECONDS: Final = 60.0
 REFUSED: Final = ("replica=3", "config.solver.budget=1", "features.preemption=yes", "api.enabled=1")
@@ -29,6 +26,9 @@ UNFIT: Final[tuple[Values, ...]] = (
     {"scheduler": {"enabled": False}, "observe": {"enabled": True}, "page": {"enabled": True}},
     {"scheduler": {"enabled": False}, "observe": {"enabled": True}, "admission": {"limits": {"enabled": True}}},
     {"page": {"enabled": True}, "userRoles": False, **_OWNED},
+    {"certificates": {"source": "chart"}, **_OWNED},
+    {"api": {"enabled": True}, "certificates": {"source": "cert-manager"}, **_OWNED},
+    {"api": {"enabled": True}, "certificates": {"source": "acme"}, **_OWNED},
     {},
     {"config": {"devices": {"groupLabels": []}}},
 )
@@ -72,36 +72,6 @@ _DEFINITION: Final = {
 """The kinds of the Prometheus Operator, without what it knows of their fields."""
 
 
-class ChartError(RuntimeError):
-    """Helm failed, or left something else than kustomize does; the message says what."""
-
-
-@dataclass(frozen=True, slots=True)
-class Helm:
-    """The command, with its files in one folder and the kubeconfig of a control plane (or of none)."""
-
-    folder: Path
-    kubeconfig: str = ""
-
-    def __call__(self, *arguments: str, values: Values | None = None) -> str:
-        """Run a command and return what it prints. Raises ChartError, and BuildError where it cannot be built."""
-        files = self.folder / "values.yaml"
-        files.write_text(yaml.safe_dump(values or {}))
-        binary = build.tool("helm", Path(__file__).parent / "go", "helm.sh/helm/v4/cmd/helm")
-        places = {f"HELM_{name}_HOME": str(self.folder / name) for name in ("CACHE", "CONFIG", "DATA")}
-        flags = [] if values is None else ["-f", str(files)]
-        command = [str(binary), "--namespace", NAMESPACE, *arguments, *flags]
-        environment = {**os.environ, **places, "KUBECONFIG": self.kubeconfig}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise ChartError(f"helm {' '.join(arguments)}: {done.stdout}{done.stderr}")
-        return done.stdout
-
-    def rendered(self, values: Values) -> list[Manifest]:
-        """Return the objects of the chart."""
-        return [each for each in yaml.safe_load_all(self("template", RELEASE, str(CHART), values=values)) if each]
-
-
 def run(console: Console, folder: Path) -> None:
     """Do all of it and say each step. Raises ChartError at the first difference."""
     helm = Helm(folder)
@@ -121,6 +91,11 @@ def run(console: Console, folder: Path) -> None:
         console.print("upgraded from an observer alone to the scheduler beside it; the observer went on")
         _upgrade(helm, plane)
         console.print("upgraded to other values, rolled back, removed")
+        certificates.check(helm, plane)
+        _wait("the release with certificates is removed", lambda: _are_gone(plane, helm.rendered(certificates.OWN)))
+        console.print(
+            "the chart's certificates fit keys and names, and stay at an upgrade; cert-manager is asked for its own"
+        )
         _admit(helm, plane)
         console.print("pods are admitted by the quota, refused without it, admitted without it under another class")
 

@@ -28,7 +28,9 @@ PARTS: Final = {
     "extended-resources": ("components/extended-resources", "features.extendedResources"),
     "volumes": ("components/volumes", "features.volumes"),
     "pod-groups": ("components/pod-groups", "features.podGroups"),
+    "device-quotas": ("components/device-quotas", "features.deviceQuotas"),
     "secure-metrics": ("components/secure-metrics", "secureMetrics.enabled"),
+    "repair": ("components/repair", "repair.enabled"),
     "api": ("api", "api.enabled"),
     "page": ("page", "page.enabled"),
     "observe": ("observe", "observe.enabled"),
@@ -313,6 +315,7 @@ _Dumper.add_representer(str, _represent_text)
 
 FREE: Final = {
     "affinity",
+    "certificates.issuerRef",
     "admission.features.params",
     "admission.limits.params",
     "admission.allocations.params",

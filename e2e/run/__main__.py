@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show(stage: Stage, console: Console, options: argparse.Namespace) -> int:
-    rows = view.follow(stage, console, seconds=options.timeout, keeps_table=options.once)
+    rows = view.follow(stage, console, seconds=options.timeout)
     if not console.is_terminal:
         print(table.plain(rows))
     status = verdict(rows, stage.expected_pods, console)
@@ -60,9 +60,9 @@ def _show(stage: Stage, console: Console, options: argparse.Namespace) -> int:
         console.print(f"Audit: {summary}.", highlight=False, markup=False, soft_wrap=True)
         is_right &= holds
     if not options.once:
-        with page_of(stage.plane) as page:
+        with page_of(stage.plane, stage.api) as page:
             console.print(_how_to_reach(stage, page), highlight=False, soft_wrap=True)
-            view.stay(stage, console)
+            view.stay(stage, console, rows)
     return status if is_right else 1
 
 
@@ -78,21 +78,24 @@ def verdict(rows: Sequence[Row], expected_pods: int, console: Console) -> int:
 
 
 def _how_to_reach(stage: Stage, page: str) -> str:
+    """Say where everything is; the page and what to try come last, where a reader looks."""
     plane = stage.plane
     lines = [
         "",
-        f"Look at it in a browser: {page}",
-        "The cluster stays up. In another terminal:",
+        "The cluster stays up until Ctrl-C; what changes is printed below. In another terminal:",
         f"  export KUBECONFIG={plane.kubeconfig}",
-        f"  alias kubectl={plane.kubectl_binary}",
-        "  kubectl get resourceclaims -A",
-        "  kubectl describe pod cannot-fit",
+        f"  alias kubectl={plane.kubectl_binary} dovetail={Path(sys.executable).with_name('dovetail')}",
         f"Logs: {stage.scheduler.log}, and of the control plane beside it.",
     ]
     if stage.nodes:
         lines.append(f"Logs of kubelets and drivers: {stage.nodes.folder}, and of containers there in NODE/log/pods,")
         lines.append("which kubectl logs does not reach.")
-    return "\n".join([*lines, f"Health and metrics: {stage.address}/metrics"] if stage.address else lines)
+    if stage.address:
+        lines.append(f"Health and metrics: {stage.address}/metrics")
+    asked = f" --server={stage.api}" if stage.api else ""
+    tries = ["dovetail status", "dovetail explain pod/cannot-fit", f"dovetail history{asked}"]
+    lines += ["", f"Look at it in a browser: {page}", "Try:", *(f"  {each}" for each in tries)]
+    return "\n".join(lines)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:

@@ -1,6 +1,7 @@
 """The scene: what is started and created, in order, each step with a line that says how long it took."""
 
 import contextlib
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -25,6 +26,10 @@ from e2e.scenarios.examples import Example, read_examples
 
 SCHEDULERS = ("dovetail", "kube-scheduler")
 PEER_NAME = "default-scheduler"
+_PAGE_SECONDS = 60.0
+_HEAD = {"apiVersion": "config.dovetail.dev/v1alpha1", "kind": "DovetailConfiguration"}
+_REVIEWS = REPOSITORY / "deploy" / "api" / "clusterrolebinding.yaml"
+"""What the scheduler's API needs to check the tokens of callers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,8 @@ class Stage:
     examples: tuple[Example, ...]
     nodes: Nodes | None = None
     """Real ones, if any; else there is the stand-in for kubelets."""
+    api_address: str = ""
+    """HOST:PORT of the scheduler's API."""
 
     @property
     def expected_pods(self) -> int:
@@ -46,6 +53,11 @@ class Stage:
     def address(self) -> str:
         """Where the scheduler serves health and metrics; empty where it does not."""
         return self.scheduler.address if isinstance(self.scheduler, dovetail.Dovetail) else ""
+
+    @property
+    def api(self) -> str:
+        """Where the scheduler answers `dovetail history` and the page; empty where it does not."""
+        return f"http://{self.api_address}" if self.api_address else ""
 
     def rows(self) -> tuple[table.Row, ...]:
         """Look at all pods now. Raises ComponentError when something that should run has ended."""
@@ -106,12 +118,15 @@ class Stage:
                 publish.publish_to(plane.kubeconfig, Fleet(classes=fleet.classes) if on_nodes else fleet)
                 if on_nodes:
                     nodes = ends.enter_context(real.start(plane, fleet, examples))
+            is_ours = scheduler == SCHEDULERS[0]
+            api_address = f"127.0.0.1:{free_port()}" if is_ours and settings is None else ""
+            if api_address:
+                settings = {**_HEAD, "api": {"bindAddress": api_address}}
             running = _start_scheduler(console, plane, scheduler, settings)
             ends.callback(running.stop)
-            stage = cls(plane, running, examples, nodes)
+            stage = cls(plane, running, examples, nodes, api_address)
             with _step(console, f"{len(examples)} examples applied, {stage.expected_pods} pods"):
-                is_peer = scheduler != SCHEDULERS[0]
-                texts = [each.text_for(PEER_NAME) if is_peer else each.path.read_text() for each in examples]
+                texts = [each.path.read_text() if is_ours else each.text_for(PEER_NAME) for each in examples]
                 plane.kubectl("apply", "-f", "-", input="\n---\n".join(texts))
             yield stage
 
@@ -124,6 +139,7 @@ def _start_scheduler(
             return plane.start_kube_scheduler()
     with _step(console, "deploy/ applied"):
         kubeconfig = dovetail.install(plane)
+        plane.kubectl("apply", "--server-side", "-f", str(_REVIEWS))
     with _step(console, "Dovetail started with its service account"):
         config = plane.folder / "dovetail.yaml"
         config.write_text(yaml.safe_dump(settings))
@@ -137,17 +153,29 @@ def _describe(fleet: Fleet) -> str:
 
 
 @contextlib.contextmanager
-def page_of(plane: ControlPlane) -> Iterator[str]:
-    """Serve `dovetail page` while the block runs; give its address."""
+def page_of(plane: ControlPlane, api: str = "") -> Iterator[str]:
+    """Serve `dovetail page` while the block runs, with decisions from the scheduler's API; give the page's address."""
     address = f"127.0.0.1:{free_port()}"
-    words = ("page", f"--kubeconfig={plane.kubeconfig}", f"--listen={address}")
+    words = ["page", f"--kubeconfig={plane.kubeconfig}", f"--listen={address}"]
+    if api:
+        words.append(f"--server={api}")
     served = Component(
         "page", [sys.executable, "-m", "e2e.dovetail", *words], plane.folder / "page.log", cwd=REPOSITORY
     )
     try:
+        served.wait_until(lambda: _answers(address), _PAGE_SECONDS, poll_seconds=0.1)
         yield f"http://{address}/"
     finally:
         served.stop()
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+    except OSError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

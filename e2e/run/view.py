@@ -1,4 +1,4 @@
-"""Shows the pods until everything is as expected, or for ever: a live table on a terminal, else a line per change."""
+"""Shows the pods until everything is as expected: a live table on a terminal. Afterwards a line for each change."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,11 +20,11 @@ _LEAST_LINES = 4
 Show = Callable[[Sequence[Row], str], None]
 
 
-def follow(stage: Stage, console: Console, *, seconds: float, keeps_table: bool) -> tuple[Row, ...]:
+def follow(stage: Stage, console: Console, *, seconds: float, keeps_table: bool = True) -> tuple[Row, ...]:
     """
-    Show the pods until all are as expected, `seconds` at most, and return how they are then.
+    Show the pods on a terminal until all are as expected, `seconds` at most, and return how they are then.
 
-    Without `keeps_table` a terminal's table vanishes at the end, as another one follows.
+    Without `keeps_table` the table vanishes at the end.
     """
     began = time.monotonic()
     with _display(console, keeps_table=keeps_table) as show:
@@ -36,13 +36,14 @@ def follow(stage: Stage, console: Console, *, seconds: float, keeps_table: bool)
             time.sleep(POLL_SECONDS)
 
 
-def stay(stage: Stage, console: Console) -> None:
-    """Show the pods until interrupted."""
-    with _display(console, keeps_table=True) as show:
-        while True:
-            rows = stage.rows()
-            show(rows, f"{_count(rows)}. Ctrl-C ends everything.")
-            time.sleep(POLL_SECONDS)
+def stay(stage: Stage, console: Console, shown: Sequence[Row]) -> None:
+    """Print a line for each change of a pod, from those that were shown on, until interrupted."""
+    while True:
+        rows = stage.rows()
+        for line in changes(shown, rows):
+            console.print(line, soft_wrap=True, highlight=False, markup=False)
+        shown = rows
+        time.sleep(POLL_SECONDS)
 
 
 def is_settled(rows: Sequence[Row], expected_pods: int) -> bool:
@@ -92,12 +93,4 @@ def _display(console: Console, *, keeps_table: bool) -> Iterator[Show]:
 
             yield update
         return
-    shown: Sequence[Row] = ()
-
-    def tell(rows: Sequence[Row], _: str) -> None:
-        nonlocal shown
-        for line in changes(shown, rows):
-            console.print(line, soft_wrap=True, highlight=False, markup=False)
-        shown = rows
-
-    yield tell
+    yield lambda *_: None

@@ -8,14 +8,28 @@ from e2e.bench.clusters import read
 from e2e.fleet.shape import Fleet
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
-from solver import SolverCache, solve
-from solver.domain import Allocation, Batch, Budget, Claim, ConsumerReference, Plan, Pod, Policy
+from solver import SolverCache, plan_moves, solve
+from solver.domain import (
+    Allocation,
+    Batch,
+    Budget,
+    Claim,
+    ConsumerReference,
+    Plan,
+    Pod,
+    Policy,
+    Relocation,
+    RepairGoal,
+    RepairRules,
+)
 
 DRIVER: Final = "gpu.trace.example.com"
 CLASS: Final = "gpu"
 NAMESPACE: Final = "trace"
 GPU: Final = "gpu-"
 """What comes before the number of a GPU in its name."""
+_MOVES_SECONDS: Final = 2.0
+"""Deterministic seconds for one search for moves."""
 _PATIENCE_SECONDS: Final = 3600.0
 """No end for the clock of a busy machine: work is the limit."""
 
@@ -48,6 +62,14 @@ class TraceCluster:
         """Decide a batch as the scheduler would, without a limit of time."""
         budget = Budget(seconds=_PATIENCE_SECONDS)
         return solve(self._cluster.snapshot(), batch, self._policy, budget, self._cache)
+
+    def moves(self, wanted: Batch, now: int) -> Relocation:
+        """Find the fewest moves with which pods fit."""
+        rules = msgspec.structs.replace(self._policy.preemption, scheduler_names=("dovetail",))
+        policy = msgspec.structs.replace(self._policy, preemption=rules)
+        budget = Budget(seconds=_PATIENCE_SECONDS, deterministic_seconds=_MOVES_SECONDS)
+        goal = RepairGoal(wanted=wanted)
+        return plan_moves(self._cluster.snapshot(), goal, policy, budget, RepairRules(now=now))
 
     def allocate(self, claim: Claim, allocation: Allocation, pod: Pod) -> tuple[int, ...]:
         """Write the status of a pod's claim, and return the numbers of its GPUs."""

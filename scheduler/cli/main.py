@@ -55,22 +55,26 @@ GROUPS: Final = {
         "version": "Print the versions of this program, of the API server and of the scheduler in the cluster.",
     },
 }
-"""What each command does, by what it is for. Its module has its name, and is imported only when it is called."""
+"""What each command does, by what it is for. Its module is imported only when it is called."""
 COMMANDS: Final = {name: text for group in GROUPS.values() for name, text in group.items()}
 OLD_NAMES: Final = {
     "drain": "The old name of `pause`, with --undo of `resume`.",
     "defrag": "The old name of `repair plan`.",
 }
 """Commands that work for one more release under these names."""
-_FOLDERS: Final = {
-    "observe": "adoption",
-    "report": "adoption",
-    "expect": "expectation",
-    "repair": "repairing",
-    "defrag": "repairing",
-    **dict.fromkeys(("status", "check", "pause", "resume", "drain"), "installation"),
+_MODULES: Final = {
+    "check": "installation.installation_check",
+    "defrag": "repairing.defrag",
+    "drain": "installation.drain",
+    "expect": "expectation.expect",
+    "observe": "adoption.observe",
+    "pause": "installation.pause",
+    "repair": "repairing.repair",
+    "report": "adoption.report",
+    "resume": "installation.resume",
+    "status": "installation.status",
 }
-"""The commands whose module is in a package of this one; those of all others are in this package."""
+"""The commands whose module is in a package of this one; that of any other is in this package and has its name."""
 _LASTING: Final = {"run", "page", "observe"}
 """Commands that go on until they are stopped."""
 _COMPLETING: Final = "_ARGCOMPLETE"
@@ -250,8 +254,7 @@ def _parser_for(command: str, program: str) -> _Parser:
     for name, text in (COMMANDS | {old: OLD_NAMES[old] for old in OLD_NAMES if old == command}).items():
         added = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
         if name == command:
-            folder = f"{_FOLDERS[name]}." if name in _FOLDERS else ""
-            module = importlib.import_module(f"scheduler.cli.{folder}{name}")
+            module = importlib.import_module(f"scheduler.cli.{_MODULES.get(name, name)}")
             module.add(added)
             parser.command = added
             added.add_argument("--debug", action="store_true", help="print the traceback of a defect")

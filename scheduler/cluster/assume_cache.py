@@ -29,6 +29,7 @@ from solver.domain import (
     PodId,
     Reason,
     ReasonCode,
+    WithdrawnDevice,
     with_node_allocatable,
 )
 
@@ -83,6 +84,8 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     """Pods whose nomination is stale and does not count."""
     volumes: tuple[VolumeAssumption, ...] = ()
     holds: AssumedHolds = AssumedHolds()
+    withdrawn: tuple[WithdrawnDevice, ...] = ()
+    """What a replica that started later cannot know (`Snapshot.withdrawn`)."""
 
 
 class AssumeCache:

@@ -15,6 +15,7 @@ from scheduler.cluster.hold_cache import HoldCache
 from scheduler.cluster.interning import Interner
 from scheduler.cluster.nominations import NominationAges, Nominations, is_void
 from scheduler.cluster.object_store import TABLES, ObjectStore
+from scheduler.cluster.quota_usage import QuotaUsage
 from scheduler.cluster.storage import Storage
 from scheduler.cluster.table import expect
 from scheduler.cluster.unit import Unit
@@ -126,16 +127,23 @@ class Cluster:
             gangs=store.gangs.in_use(),
             leaving=self._nominations.export()[1],
             holds=self.holds.values(),
+            quotas=store.quotas.values(),
+            withdrawn=store.allocated_devices.withdrawn() if assumptions is None else assumptions.withdrawn,
         )
         return self._storage.overlay(snapshot)
 
     def assumptions(self) -> Assumptions:
         """Return all unconfirmed assumptions, for the `snapshot` of a replica."""
         nominations, leaving = self._nominations.export()
-        exported = msgspec.structs.replace(self._assume_cache.export(), volumes=self._storage.export())
-        draws, stale = self._store.allocated_devices.altered(), self._stale()
-        exported = msgspec.structs.replace(exported, draws=draws, stale=stale, holds=self.holds.export())
+        draws, volumes = self._store.allocated_devices.altered(), self._storage.export()
+        withdrawn, exported = self._store.allocated_devices.withdrawn(), self._assume_cache.export()
+        exported = msgspec.structs.replace(exported, draws=draws, volumes=volumes, withdrawn=withdrawn)
+        exported = msgspec.structs.replace(exported, stale=self._stale(), holds=self.holds.export())
         return msgspec.structs.replace(exported, nominations=nominations, leaving=leaving)
+
+    def quota_usage(self) -> QuotaUsage:
+        """Return what namespaces hold of what quotas count, with the present tree of quotas."""
+        return self._store.present_quota_usage()
 
     def preempt(self, preemption: Preemption) -> tuple[Transition, ...]:
         """Assume that its pods are nominated and its victims are leaving, until the watch shows it."""

@@ -66,6 +66,8 @@ def _messages(store: ObjectStore, storage: Storage, unit: Unit) -> Iterator[str]
     yield from anti_affinity_conflicts(store, unit)
     yield from _read_write_once_pod_conflicts(store, storage, unit)
     yield from (each.message for each in duplicates(store, unit))
+    if store.quotas and unit.allocations:
+        yield from store.present_quota_usage().exceeded(each.claim for each in unit.allocations)
 
 
 def _violations(store: ObjectStore, unit: Unit) -> Iterator[Violation]:

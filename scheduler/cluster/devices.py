@@ -19,6 +19,7 @@ from solver.domain import (
     DeviceResult,
     PoolId,
     ResourceSlice,
+    WithdrawnDevice,
     consumed_counters,
 )
 from solver.verify import Pools
@@ -136,6 +137,7 @@ class AllocatedDevices:
         "_holders",
         "_in_pool",
         "_inventory",
+        "_withdrawn",
     )
 
     def __init__(self, inventory: SliceIndex) -> None:
@@ -148,10 +150,12 @@ class AllocatedDevices:
         self._contested: set[DeviceId] = set()
         self._altered: set[DeviceId] = set()
         self._former: dict[DeviceId, ConsumedCounters] = {}
+        self._withdrawn: dict[DeviceId, WithdrawnDevice] = {}
 
     def inherit(self, former: "AllocatedDevices | None") -> None:
         """While indexes are rebuilt, charge devices as the previous index did; None ends that."""
         self._former = former._draws if former is not None else {}  # noqa: SLF001 - the same class
+        self._withdrawn = dict(former._withdrawn) if former is not None else self._withdrawn  # noqa: SLF001 - as above
 
     def holders(self, device: DeviceId) -> Mapping[ClaimId, tuple[DeviceResult, ...]]:
         """Return the claims that hold a device, with their allocation results for it."""
@@ -168,6 +172,10 @@ class AllocatedDevices:
     def altered(self) -> tuple[tuple[DeviceId, ConsumedCounters], ...]:
         """Return the allocated devices whose slice now differs from what was charged, with the charge; sorted."""
         return tuple((device, self._draws[device]) for device in sorted(self._altered))
+
+    def withdrawn(self) -> tuple[WithdrawnDevice, ...]:
+        """Return the allocated devices that no slice publishes any more, as they were published last; sorted."""
+        return tuple(self._withdrawn[device] for device in sorted(self._withdrawn))
 
     def contested(self) -> tuple[tuple[DeviceId, tuple[ClaimId, ...]], ...]:
         """Return the devices that one claim holds exclusively while other claims hold them too, with the claims."""
@@ -190,6 +198,16 @@ class AllocatedDevices:
             if device in self._holders:
                 self._charge(device)
                 self._compare(device)
+                self._remember(device, each)
+
+    def _remember(self, device: DeviceId, last: ResourceSlice) -> None:
+        """Keep an allocated device as a slice showed it that is gone now, until a slice shows it again."""
+        if self._inventory.find(device) is not None:
+            self._withdrawn.pop(device, None)
+        elif device not in self._withdrawn:
+            found = next(each for each in last.devices if each.name == device.device)
+            scope = found.scope if last.scope.per_device and found.scope is not None else last.scope
+            self._withdrawn[device] = WithdrawnDevice(id=device, device=found, node=scope.node_name)
 
     def _set(self, claim: ClaimId, device: DeviceId, results: tuple[DeviceResult, ...]) -> None:
         holders = self._holders.setdefault(device, {})
@@ -228,6 +246,7 @@ class AllocatedDevices:
         del self._holders[device]
         self._altered.discard(device)
         self._draws.pop(device, None)
+        self._withdrawn.pop(device, None)
         in_pool = self._in_pool.get(device.pool_id, {})
         in_pool.pop(device, None)
         if not in_pool:

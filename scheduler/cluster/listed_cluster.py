@@ -18,6 +18,7 @@ from solver.domain import (
     DeviceClass,
     DeviceHold,
     DeviceId,
+    DeviceQuota,
     DeviceTaintRule,
     Namespace,
     Node,
@@ -93,6 +94,7 @@ class ListedCluster:
             nominated=tuple(pod for pod in pods if is_nominated(pod)),
             gangs=self._gangs.in_use(),
             holds=self._holds(tables),
+            quotas=_sorted(tables[Kind.QUOTAS], DeviceQuota),
         )
 
     def _holds(self, tables: dict[Kind, dict[str, Any]]) -> tuple[DeviceHold, ...]:

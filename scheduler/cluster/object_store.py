@@ -14,6 +14,7 @@ from scheduler.change import Kind, Object, split_key
 from scheduler.cluster.devices import AllocatedDevices, SliceIndex
 from scheduler.cluster.gangs import GangIndex
 from scheduler.cluster.pod_index import PodIndex, holds_node
+from scheduler.cluster.quota_usage import QuotaUsage
 from scheduler.cluster.table import Table
 from solver.domain import (
     UNREADABLE_TAINT,
@@ -22,6 +23,7 @@ from solver.domain import (
     ClaimId,
     ConsumerReference,
     DeviceClass,
+    DeviceQuota,
     DeviceTaintRule,
     ExtendedResourceClaim,
     Namespace,
@@ -46,6 +48,7 @@ TABLES: Final[dict[Kind, type[Object]]] = {
     Kind.BUDGETS: PodDisruptionBudget,
     Kind.TAINT_RULES: DeviceTaintRule,
     Kind.SLICES: ResourceSlice,
+    Kind.QUOTAS: DeviceQuota,
 }
 """The kinds that are stored in a table without assumptions, with the type of their objects."""
 
@@ -65,6 +68,9 @@ class ObjectStore:
         self.classes: Table[str, DeviceClass] = Table()
         self.taint_rules: Table[str, DeviceTaintRule] = Table()
         self.budgets: Table[str, PodDisruptionBudget] = Table()
+        self.quotas: Table[str, DeviceQuota] = Table()
+        self.quota_usage = QuotaUsage()
+        """Kept up to date while there are quotas."""
         self.pods: dict[PodId, Pod] = {}
         self.claims: dict[ClaimId, Claim] = {}
         self.assumed_pods: dict[PodId, Pod] = {}
@@ -103,8 +109,19 @@ class ObjectStore:
             if kind is Kind.SLICES:
                 self.set_slice(key, after if isinstance(after, ResourceSlice) else None)
             else:
+                is_first = kind is Kind.QUOTAS and not self.quotas
                 self._tables()[kind].replace(key, after)
+                self._count_quotas(self.assumed_claims.values() if is_first else ())
         return before
+
+    def _count_quotas(self, claims: Iterable[Claim]) -> None:
+        for claim in claims:
+            self.quota_usage.replace(claim.id, claim)
+
+    def present_quota_usage(self) -> QuotaUsage:
+        """Return what is held, with the tree of the present quotas."""
+        self.quota_usage.follow(self.quotas.values(), self.namespaces.values())
+        return self.quota_usage
 
     def reindexed(self, kind: Kind, key: str, value: Object | None) -> "ObjectStore":
         """
@@ -116,6 +133,7 @@ class ObjectStore:
         fresh = ObjectStore()
         fresh.nodes, fresh.namespaces, fresh.classes = self.nodes, self.namespaces, self.classes
         fresh.taint_rules, fresh.budgets, fresh.pods = self.taint_rules, self.budgets, self.pods
+        fresh.quotas, fresh.quota_usage = self.quotas, self.quota_usage
         for each in self.slices.values():
             fresh.set_slice(each.name, each)
         for claim_key, claim in self.claims.items():
@@ -155,6 +173,7 @@ class ObjectStore:
             Kind.CLASSES: self.classes,
             Kind.TAINT_RULES: self.taint_rules,
             Kind.BUDGETS: self.budgets,
+            Kind.QUOTAS: self.quotas,
         }
 
     def group_uid(self, key: PodId, uid: str) -> str:
@@ -221,6 +240,8 @@ class ObjectStore:
         self.unreadable_rules.pop(key, None)
         if after is not None and after.invalid and (rules := tuple(unreadable_device_rules(after))):
             self.unreadable_rules[key] = rules
+        if self.quotas:
+            self.quota_usage.replace(key, after)
         self.allocated_devices.replace(
             key, before.allocation if before is not None else None, after.allocation if after is not None else None
         )

@@ -150,7 +150,9 @@ class HoldKeeper:
                 self._give_up(hold)
         if self._cluster.holds.get(hold.name) is not None:  # else the watch has shown it, and its end
             self._wake(self._cluster.holds.make(stored))
-        _log.info(logs.HOLD_MADE, hold=hold.name, owner=str(hold.owner), places=len(hold.places), seconds=request.seconds)
+        _log.info(
+            logs.HOLD_MADE, hold=hold.name, owner=str(hold.owner), places=len(hold.places), seconds=request.seconds
+        )
         return stored
 
     def release(self, uid: str) -> None:
@@ -202,7 +204,7 @@ class HoldKeeper:
         return found
 
     def _give_up(self, hold: DeviceHold) -> None:
-        """Hold nothing for a request that has failed; if it is stored after all, it is deleted once the watch shows it."""
+        """Hold nothing for a request that has failed; a hold that is stored after all is deleted once it is seen."""
         self._unwanted.add(hold.name)
         self._wake(self._cluster.holds.forget(hold.name))
         self._release_unwanted(hold.name)

@@ -117,7 +117,7 @@ async def _pause(
         if is_there:
             say(f"lease {lease.namespace}/{lease.name}: every replica stands by from now on")
             if elector.election.is_held:
-                say(f"waiting for {elector.election.holder} to end its writes, or for the end of its lease")
+                say(f"waiting for {_pod_of(elector.election.holder)} to end its writes, or for the end of its lease")
         else:
             seconds = settings.leader_election.lease_duration_seconds
             say(f"lease {lease.namespace}/{lease.name} is not there: waiting {seconds} s for a leader that had it")
@@ -169,10 +169,15 @@ def _elector(
     )
 
 
+def _pod_of(holder: str) -> str:
+    """Return the name of the pod in the identity of a holder, `POD_UUID`."""
+    return holder.partition("_")[0]
+
+
 def _overdue(holder: str, lease: LeaseName, seconds: float) -> str:
     return (
-        f"{holder} still holds the lease {lease.namespace}/{lease.name} after {seconds:.0f} s: it may be of a version "
-        "that cannot be paused, or pods wait for their devices. Scale the Deployment to 0, and pause again"
+        f"{_pod_of(holder)} still holds the lease {lease.namespace}/{lease.name} after {seconds:.0f} s: it may be of a "
+        "version that cannot be paused, or pods wait for their devices. Scale the Deployment to 0, and pause again"
     )
 
 

@@ -17,7 +17,7 @@ import msgspec
 from scheduler.kube import paths
 from scheduler.kube.access import ClusterAccess
 from scheduler.kube.client import MERGE_PATCH, Client
-from scheduler.kube.errors import ApiError, Conflict, KubeError, NotFound
+from scheduler.kube.errors import ApiError, KubeError, NotFound
 from solver.domain import ClaimId, PodId
 
 LABEL: Final = "dovetail.dev/check"
@@ -180,22 +180,28 @@ async def _remove(client: Client, name: PodId) -> str:
     """Delete pod and claim, and wait until they are gone; return what is left after a minute."""
     left = {f"pod {name}": paths.pod(name), f"claim {name}": paths.claim(ClaimId(*name))}
     ends = asyncio.get_running_loop().time() + _REMOVE_SECONDS
-    options = msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
-    while left:
+    problem = ""
+    while True:
         for what, path in tuple(left.items()):
-            with suppress(Conflict):
-                try:
-                    await client.request("DELETE", path, body=options, timeout_seconds=_SECONDS)
-                    await client.request("GET", path)
-                except NotFound:
-                    del left[what]
-                except KubeError as error:
-                    if asyncio.get_running_loop().time() >= ends:
-                        return f"{what} ({error})"
-        if left and asyncio.get_running_loop().time() >= ends:
-            break
-        await asyncio.sleep(_POLL_SECONDS if left else 0)
-    return " and ".join(left)
+            is_gone, problem = await _is_gone(client, path)
+            if is_gone:
+                del left[what]
+        if not left or asyncio.get_running_loop().time() >= ends:
+            return " and ".join(left) + (f" ({problem})" if left and problem else "")
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _is_gone(client: Client, path: str) -> tuple[bool, str]:
+    """Delete an object; return whether it is not there any more, and what went wrong, if anything did."""
+    options = msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
+    try:
+        await client.request("DELETE", path, body=options, timeout_seconds=_SECONDS)
+        await client.request("GET", path)
+    except NotFound:
+        return True, ""
+    except KubeError as error:
+        return False, str(error)
+    return False, ""
 
 
 async def _remove_left(client: Client, namespace: str) -> None:

@@ -21,7 +21,7 @@ POD_GROUP_VERSIONS: Final = ("v1beta1", "v1alpha3", "v1alpha2")
 COSCHEDULING_VERSION: Final = "v1alpha1"
 """The version of the PodGroups of the scheduler plugin Coscheduling."""
 OWN_VERSION: Final = "v1alpha1"
-"""The version of the kinds of dovetail.dev."""
+"""The version of dovetail.dev that this version of Dovetail writes."""
 
 _POD_GROUP_CONDITIONS: Final = {"v1alpha2": "PodGroupScheduled"}
 _POD_GROUP_CONDITION: Final = "PodGroupInitiallyScheduled"

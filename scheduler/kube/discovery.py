@@ -118,8 +118,8 @@ async def discover(client: Client) -> DiscoveredKinds:
     served = served_kinds(resources, version)
     if served.problem:
         return served
-    groups = (*group_kinds(scheduling, coscheduling), *own_kinds(own))
-    return msgspec.structs.replace(served, paths=(*served.paths, *groups))
+    groups = group_kinds(scheduling, coscheduling)
+    return msgspec.structs.replace(served, paths=(*served.paths, *groups, *own_kinds(own)))
 
 
 async def discover_permitted(client: Client, asked: Collection[Feature] = tuple(Feature)) -> DiscoveredKinds:
@@ -195,9 +195,18 @@ def group_kinds(scheduling: Versions, coscheduling: Versions) -> tuple[tuple[Kin
 
 
 def own_kinds(versions: Versions) -> tuple[tuple[Kind, str], ...]:
-    """Return the kinds of Dovetail itself that are installed."""
-    served = any(version == OWN_VERSION and Kind.HOLDS.value in resources for version, resources in versions)
-    return ((Kind.HOLDS, paths.HOLDS),) if served else ()
+    """
+    Choose Dovetail's own kinds to watch, where their CRDs are installed.
+
+    Of several versions the known one is taken, else the one that the server prefers: it is read as far as it is known.
+    """
+    found: list[tuple[Kind, str]] = []
+    for kind in (Kind.HOLDS, Kind.QUOTAS):
+        served = [version for version, resources in versions if kind.value in resources]
+        if served:
+            version = OWN_VERSION if OWN_VERSION in served else served[0]
+            found.append((kind, paths.collection(DOVETAIL_GROUP, version, kind.value)))
+    return tuple(found)
 
 
 class _Metadata(msgspec.Struct):

@@ -102,19 +102,25 @@ def _is_blocked(error: ApiError) -> bool:
 
 
 async def mark_preempted(
-    client: Client, victim: Victim, message: str, generation: int, *, timeout_seconds: float = WRITE_SECONDS
+    client: Client,
+    victim: Victim,
+    message: str,
+    generation: int,
+    *,
+    reason: str = PREEMPTED,
+    timeout_seconds: float = WRITE_SECONDS,
 ) -> None:
     """
-    Set DisruptionTarget of a terminating victim with the reason PreemptionByScheduler, as kube-scheduler does.
+    Set DisruptionTarget of a terminating victim; the default is the reason that kube-scheduler writes.
 
     `generation` is the metadata.generation with which the victim was chosen.
 
-    The eviction itself sets it with the reason EvictionByEvictionAPI, which does not name the preemption.
+    The eviction itself sets it with the reason EvictionByEvictionAPI, which does not name what it was for.
     """
     condition = {
         "type": DISRUPTION_TARGET,
         "status": "True",
-        "reason": PREEMPTED,
+        "reason": reason,
         "message": message,
         "lastTransitionTime": encode.timestamp(dt.datetime.now(dt.UTC)),
         "observedGeneration": generation,

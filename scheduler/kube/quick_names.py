@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from scheduler import private_file
+
 _SECONDS: Final = 0.25
 """For everything: connecting, the request, and its answer."""
 LIMIT: Final = "DOVETAIL_COMPLETION_SECONDS"
@@ -155,8 +157,7 @@ def _tls(access: QuickAccess, ends_with: contextlib.ExitStack) -> Any:
     if certificate is not None and key is not None:
         folder = Path(ends_with.enter_context(tempfile.TemporaryDirectory()))  # the library reads files only
         for name, content in (("certificate", certificate), ("key", key)):
-            (folder / name).touch(mode=0o600)
-            (folder / name).write_bytes(content)
+            private_file.replace(folder / name, content)
         context.load_cert_chain(folder / "certificate", folder / "key")
     return context
 

@@ -63,6 +63,7 @@ class Subsystem(StrEnum):
     QUEUE = "queue"
     FAILED_DEVICES = "failed_devices"
     FLEET = "fleet"
+    REPAIR = "repair"
     API = "api"
     WATCHES = "watches"
     READMISSION = "readmission"
@@ -337,6 +338,7 @@ class Metrics:
         self.fleet_fragmentation = self._gauge(
             "dovetail_fleet_fragmentation_ratio", "The mean of dovetail_fragmentation_ratio, weighted by requests."
         )
+        self._add_repairs()
         self.oldest_waiting_pod = self._gauge(
             "dovetail_oldest_waiting_pod_seconds",
             "Seconds that the oldest pending pod has waited, by the first reason of its last attempt (empty: none).",
@@ -348,6 +350,23 @@ class Metrics:
             "(empty: no claim); a pod with several classes counts in each.",
             _SLI_SECONDS,
             ("device_class",),
+        )
+
+    def _add_repairs(self) -> None:
+        """Add the series about moves that repair the fleet."""
+        self.repair_plans = self._gauge(
+            "dovetail_repair_plans", "RepairPlans by goal and state; finished ones for a day.", ("goal", "state")
+        )
+        self.repair_moves_in_flight = self._gauge(
+            "dovetail_repair_moves_in_flight", "Pods that a repair has evicted and whose successors are not bound yet."
+        )
+        self.repair_moves = self._counter(
+            "dovetail_repair_moves_total",
+            "Moves of repairs by goal and result: evicted, then moved (the successor is bound) or failed.",
+            ("goal", "result"),
+        )
+        self.repair_goals_unreachable = self._gauge(
+            "dovetail_repair_goals_unreachable", "Goals of repairs that no moves reach, as tried in the last minutes."
         )
 
     def _add_api(self) -> None:

@@ -10,6 +10,9 @@ from solver.domain import LevelReport, PoolId
 
 _PLACED: Final = "Placed"
 LEVEL_WORDS: Final = {
+    "quota-shares": "devices that quotas hold beyond their shares",
+    "node-prices": "price of nodes to add",
+    "added-nodes": "nodes to add",
     "gang-topology": "domains used by gangs",
     "alternatives": "later alternatives of firstAvailable",
     "preferences": "preferences not met",
@@ -31,7 +34,13 @@ Levels of the objective by their name in JSON, as docs/policies.md explains them
 
 Of all of them less is better, so their values in JSON are negative.
 """
-_PLACED_LEVEL: Final = "placed"
+_PLACED_WORDS: Final = {
+    "placed": "{} placed",
+    "placed-devices": "devices of {} placed",
+    "larger-pods": "squares of the devices of {} placed",
+}
+"""Levels of placed pods, of which more is better; a profile that counts devices has all three."""
+_WHICH_PODS: Final = {"overdue": "overdue ", "guaranteed": "guaranteed "}
 
 
 def pod_events(records: Sequence[HistoryRecord]) -> "list[PodEvent]":
@@ -129,7 +138,8 @@ def level_in_words(level: LevelReport) -> str:
 
 def _words(name: str) -> str:
     kind, _, rest = name.partition(":")
-    if kind != _PLACED_LEVEL:
+    if kind not in _PLACED_WORDS:
         return LEVEL_WORDS.get(name, name)
-    priority, _, overdue = rest.partition(":")
-    return f"{'overdue ' if overdue else ''}pods of priority {priority} placed"
+    priority, _, which = rest.partition(":")
+    pods = f"{_WHICH_PODS.get(which, '')}pods of priority {priority}"
+    return _PLACED_WORDS[kind].format(pods)

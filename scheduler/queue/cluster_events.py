@@ -17,6 +17,7 @@ from solver.domain import (
     CSINode,
     CSIStorageCapacity,
     DeviceClass,
+    DeviceQuota,
     GangId,
     Node,
     PersistentVolume,
@@ -270,6 +271,11 @@ def _node_driver_events(before: CSINode | None, after: CSINode | None) -> Events
     return _that_hold({ClusterEvent.ATTACHMENTS_GREW: is_more, ClusterEvent.CSI_DRIVER_INSTALLED: is_new})
 
 
+def _quota_events(before: DeviceQuota | None, after: DeviceQuota | None) -> Events:
+    terms = [(each.parent, each.selector, each.resources) for each in (before, after) if each is not None]
+    return _that_hold({ClusterEvent.QUOTA_CHANGED: len(terms) < 2 or terms[0] != terms[1]})  # noqa: PLR2004 - both
+
+
 T = TypeVar("T")
 
 
@@ -304,4 +310,5 @@ _EVENTS: Final[Mapping[Kind, Callable[[Object | None, Object | None], Events]]] 
     Kind.COSCHEDULING_GROUPS: _for_type(PodGroup, _gang_events),
     # Its places are pods and claims of their own (`HoldCache`).
     Kind.HOLDS: lambda _, __: set(),
+    Kind.QUOTAS: _for_type(DeviceQuota, _quota_events),
 }

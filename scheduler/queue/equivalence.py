@@ -44,6 +44,8 @@ class EquivalenceKey(NamedTuple):
     is_overdue: bool
     node: "InternedTerms"
     claims: tuple[Hashable, ...]
+    quota: str = ""
+    """The DeviceQuota of its namespace."""
 
 
 NODE_FIELDS: Final = (
@@ -102,7 +104,8 @@ class EquivalenceKeys:
 
     A pod has no key, and is retried by itself, where something of its state decides too: a gang, volumes, a nominated
     node, something that cannot be read, or a claim that is missing, shared, allocated, reserved or being deleted.
-    `has_history` says the same of what the scheduler remembers of a pod, `is_overdue` which pods starve.
+    `has_history` says the same of what the scheduler remembers of a pod, `is_overdue` which pods starve, `quota_of` the
+    quota of a namespace.
     """
 
     def __init__(
@@ -110,10 +113,12 @@ class EquivalenceKeys:
         claim: Callable[[ClaimId], Claim | None],
         has_history: Callable[[Pod], bool],
         is_overdue: Callable[[Pod], bool],
+        quota_of: Callable[[str], str] = lambda _: "",
     ) -> None:
         self._claim: Final = claim
         self._has_history: Final = has_history
         self._is_overdue: Final = is_overdue
+        self._quota_of: Final = quota_of
         self._interned: Final[WeakValueDictionary[Hashable, InternedTerms]] = WeakValueDictionary()
 
     def of(self, terms: PodTerms) -> EquivalenceKey | None:
@@ -142,6 +147,7 @@ class EquivalenceKeys:
             is_overdue=self._is_overdue(pod),
             node=terms.node,
             claims=claims,
+            quota=self._quota_of(pod.id.namespace) if claims else "",
         )
 
     def _claim_terms(self, entry: PodClaim, terms: PodTerms) -> Hashable | None:

@@ -119,7 +119,7 @@ class PodQueues:
             return PodState.GATED
         if target is not PodState.ACTIVE:
             return target
-        if event is QueueEvent.HINTED and queued.group is not None:
+        if event is QueueEvent.HINTED and self.unschedulable.is_tried_soon(queued):
             queued.not_before = min(queued.not_before, now + MOST_HINTED_SECONDS)
         if now < queued.not_before:
             return PodState.BACKING_OFF
@@ -138,7 +138,7 @@ class PodQueues:
 
     def take(self, queued: QueuedPod, batch: int, now: float) -> None:
         """Let the batch of this number take a pod."""
-        queued.cause = self.unschedulable.cause(queued)
+        queued.cause, queued.is_for_growth = self.unschedulable.cause(queued), self.unschedulable.has_grown_for(queued)
         self.move(queued, QueueEvent.POPPED, now)
         queued.equivalence_class = queued.equivalence_class or self.classes.known(queued.terms)
         queued.batch, queued.cleared, queued.is_hinted_alone = batch, frozenset(), False
@@ -155,7 +155,7 @@ class PodQueues:
         self.leave_group(queued)
         if not is_early and not queued.is_reported:  # while claims or members are missing nothing was tried
             queued.waits += ReasonCode.PREEMPTING in queued.reasons  # it has a place, and its victims leave
-            queued.attempts += ReasonCode.PREEMPTING not in queued.reasons
+            queued.attempts += not queued.fails_on_growth() and ReasonCode.PREEMPTING not in queued.reasons
             has_lost = ReasonCode.OUTRANKED in reasons and queued.pod.gang is None
             is_retried_now = needs_no_backoff(queued, has_lost=has_lost)
             queued.not_before = now if is_retried_now else self._backoff.end(now, queued.attempts + queued.waits)
@@ -164,7 +164,7 @@ class PodQueues:
         is_retriable = until is not None or self.unschedulable.is_retriable(queued)
         if is_retriable:
             self._join_group(queued)
-            if queued.group is not None and self.unschedulable.has_missed_hint(queued):
+            if self.unschedulable.is_tried_soon(queued) and self.unschedulable.has_missed_hint(queued):
                 queued.not_before = min(queued.not_before, now + MOST_HINTED_SECONDS)
         self.move(queued, QueueEvent.RETRIABLE if is_retriable else QueueEvent.FAILED, now)
         if until is not None:

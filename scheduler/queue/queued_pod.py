@@ -10,6 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
+from scheduler.backoff import MOST_EARLY
 from scheduler.queue.equivalence import EquivalenceClass, HintCause, PodTerms, RetryGroup
 from scheduler.queue.indexed_heap import DueTime, IndexedHeap, SortKey
 from scheduler.queue.queueing_hints import RETRIED
@@ -110,7 +111,9 @@ class QueuedPod:
     A pod of the queue. Times are seconds of the queue's clock.
 
     `attempts` counts failed attempts, `early_attempts` those before its claims existed, which cost no backoff,
-    `waits` decisions after which it waits for pods that leave.
+    `waits` decisions after which it waits for pods that leave. `growth_attempts` are the last attempts in a row for
+    which nodes or devices were added, and `is_for_growth` says that the present one is such: the first ones do not
+    count as `attempts`, because the devices of a new node come slice by slice.
     `not_before` ends its backoff. `reasons` are those of the last attempt. `batch` is the number of the batch that took
     it last. While the pod is in flight, events about itself, its claims or its victims may remove reasons: `cleared`
     holds these. `is_replacement` is set for a pod that completes a gang which runs in part. `is_reported` is set after
@@ -129,6 +132,8 @@ class QueuedPod:
     state: PodState = PodState.GATED
     attempts: int = 0
     early_attempts: int = 0
+    growth_attempts: int = 0
+    is_for_growth: bool = False
     waits: int = 0
     not_before: float = 0.0
     reasons: frozenset[ReasonCode] = frozenset()
@@ -153,6 +158,11 @@ class QueuedPod:
     def sort_key(self) -> SortKey:
         """Its place among all pods; one that completes a gang goes before all others of its priority."""
         return SortKey.of(self.pod, float("-inf") if self.is_replacement else self.first_seen)
+
+    def fails_on_growth(self) -> bool:
+        """Count a failed attempt that was made because the cluster grew; return whether it costs no backoff."""
+        self.growth_attempts = self.growth_attempts + 1 if self.is_for_growth else 0
+        return 0 < self.growth_attempts <= MOST_EARLY
 
     def enter(self, heap: IndexedHeap[SortKey]) -> None:
         """Join a heap that is sorted as the queue is."""

@@ -172,6 +172,9 @@ _OWN_HINTS: Final[Hints] = {
     ReasonCode.GANG_TOPOLOGY: _GANG_PLACE,
     ReasonCode.GANG_INCOMPLETE: frozenset({ClusterEvent.GANG_CHANGED}),
     ReasonCode.GANG_INVALID: frozenset({ClusterEvent.GANG_CHANGED}),
+    # The member that holds the gang up has reasons of its own, and a gang is taken whole.
+    ReasonCode.GANG_BLOCKED: frozenset({ClusterEvent.GANG_CHANGED}),
+    ReasonCode.NO_SHAPE: _NODE_GREW | _DEVICES_OFFERED | {ClusterEvent.NODE_TAINT_REMOVED},
 }
 HINTS: Final[Hints] = {**_OWN_HINTS, **RULE_HINTS}
 """The events that may remove each reason. An update of the pod itself hints every reason, and is not in the table."""

@@ -16,7 +16,7 @@ It turns changes of the cluster into moves of `PodQueues`, and forms the order i
 """
 
 import contextlib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 import msgspec
@@ -38,10 +38,12 @@ from solver.domain import (
     ClusterEvent,
     GangId,
     MatcherIndex,
+    Node,
     Pod,
     PodId,
     PodMatcher,
     Reason,
+    ResourceSlice,
     VolumeClaimId,
 )
 
@@ -67,7 +69,9 @@ class SchedulingQueue:
         flush_seconds: float = 300.0,
         gangs: QueuedGangs | None = None,
         gang_report_seconds: float = 10.0,
+        sharing_quota: Callable[[str], Collection[str]] = lambda _: (),
     ) -> None:
+        """`sharing_quota` gives the namespaces that share a quota with one, by what they hold."""
         self._scheduler_names: Final = frozenset(scheduler_names)
         self._gangs: Final = gangs or QueuedGangs()
         self._claim_users: Final[PodIdsByKey[AnyClaim]] = PodIdsByKey(_claims)
@@ -75,6 +79,7 @@ class SchedulingQueue:
         """Gangs that lack members, and not the same ones as before."""
         self._queues: Final = PodQueues(self._gangs, backoff or Backoff(), key_of, flush_seconds, gang_report_seconds)
         self._next_victim_at = float("inf")
+        self._sharing_quota: Final = sharing_quota
 
     def __len__(self) -> int:
         """Return the number of pods in the queue, those in flight included."""
@@ -269,12 +274,16 @@ class SchedulingQueue:
             self._queues.claims_changed(self._claim_users.pods(claim), owner_uid)
         events = events_of(transition)
         number = self._queues.unschedulable.next_number() if events else 0
+        if transition.before is None and isinstance(transition.after, Node | ResourceSlice):
+            self._queues.unschedulable.cluster_grew()
         followed = self._queues.freed.see(transition, number)
         for event in events:
             if event is ClusterEvent.GANG_CHANGED:
                 self._gang_changed(gang_of(transition))
             elif event not in CLAIM_EVENTS:
                 self._hint_all(event, is_followed=event is followed)
+                if event is ClusterEvent.DEVICES_FREED and claim is not None:
+                    self._queues.unschedulable.hint_namespaces(self._sharing_quota(claim.namespace))
             elif claim is not None:
                 for pod in self._claim_users.pods(claim):
                     self._queues.hint(self._queues.pods[pod], QUEUEING_HINTS[event])

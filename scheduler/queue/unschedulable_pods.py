@@ -5,6 +5,7 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import Final
 
+from scheduler.backoff import MOST_EARLY
 from scheduler.queue.equivalence import INITIAL_QUOTA, HintCause
 from scheduler.queue.freed_resources import FreedResources
 from scheduler.queue.indexed_heap import IndexedHeap, SortKey
@@ -32,8 +33,14 @@ class UnschedulablePods:
         self._last: Final[dict[ReasonCode, int]] = {}
         """The number of the last hint for each reason, but for hints that `freed` follows."""
         self._number = 0
+        self._last_growth = 0
+        """The number of the last hint that a node or a slice of devices was added."""
         self._by_reason: Final[dict[ReasonCode, IndexedHeap[SortKey]]] = {}
         self._by_gang: Final[dict[GangId, _GangPods]] = {}
+        self._kept_back: Final[dict[str, IndexedHeap[SortKey]]] = {}
+        """Pods that a quota keeps back, by namespace."""
+        self._last_freed: Final[dict[str, int]] = {}
+        """The number of the last hint for the pods of a namespace that its quota has room again."""
         self._hinted_pods: Final[IndexedHeap[SortKey]] = IndexedHeap()
         self._marked_count = 0
         self._marked: list[tuple[SortKey, int, IndexedHeap[SortKey]]] = []
@@ -44,11 +51,25 @@ class UnschedulablePods:
         self._number += 1
         return self._number
 
+    def cluster_grew(self) -> None:
+        """Note that the hint that was begun last tells of a new node, or of a new slice of devices."""
+        self._last_growth = self._number
+
+    def has_grown_for(self, queued: QueuedPod) -> bool:
+        """Whether a node or a slice was added since a batch took a pod."""
+        return 0 < queued.batch < self._last_growth
+
+    def is_tried_soon(self, queued: QueuedPod) -> bool:
+        """Whether a hint ends the backoff of a pod soon: it is tried for its equals, or the cluster grows for it."""
+        return queued.group is not None or (queued.growth_attempts < MOST_EARLY and self.has_grown_for(queued))
+
     def add(self, queued: QueuedPod, reasons: Iterable[ReasonCode]) -> None:
         """Add a pod to the heaps of these reasons, and to those of its gang."""
         pod = queued.pod
         for reason in reasons:
             _add(queued, self._by_reason.setdefault(reason, IndexedHeap()))
+            if reason is ReasonCode.QUOTA_EXCEEDED:
+                _add(queued, self._kept_back.setdefault(pod.id.namespace, IndexedHeap()))
         if pod.gang is not None:
             gang = self._by_gang.setdefault(pod.gang, _GangPods())
             if queued.reasons & _GANG_REASONS:
@@ -62,6 +83,13 @@ class UnschedulablePods:
             if not is_followed:
                 self._last[reason] = self._number
             if heap := self._by_reason.pop(reason, None):
+                self._mark(heap)
+
+    def hint_namespaces(self, namespaces: Iterable[str]) -> None:
+        """Mark the pods of namespaces that a quota keeps back, as part of the hint that was begun last."""
+        for namespace in namespaces:
+            self._last_freed[namespace] = self._number
+            if heap := self._kept_back.pop(namespace, None):
                 self._mark(heap)
 
     def is_retriable(self, queued: QueuedPod) -> bool:
@@ -99,7 +127,8 @@ class UnschedulablePods:
         return cause if cause.holds(partial(self._newest_hint, queued.pod)) else None
 
     def _newest_hint(self, pod: Pod, reasons: frozenset[ReasonCode]) -> int:
-        return max(self._freed.newest(pod, reasons), self._newest_unfollowed(reasons))
+        freed = self._last_freed.get(pod.id.namespace, 0) if ReasonCode.QUOTA_EXCEEDED in reasons else 0
+        return max(freed, self._freed.newest(pod, reasons), self._newest_unfollowed(reasons))
 
     def _newest_unfollowed(self, reasons: Iterable[ReasonCode]) -> int:
         return max((self._last.get(reason, 0) for reason in reasons), default=0)

@@ -1,7 +1,7 @@
 """
 The configuration: one YAML file, which flags of the command line override, checked completely before anything starts.
 
-- `schema`, `policies`, `observability`: the structs of the file; a key is documented at its field.
+- `schema`, `policies`, `observability`, `repairs`: the structs of the file; a key is documented at its field.
 - `loading`: reads a file (`untrusted_yaml`) and applies the flags; old names of keys keep working with a warning.
 - `validation`: says what is wrong with a file.
 - `reference`: generates `config/default.yaml` and `config/schema.json`.
@@ -21,6 +21,7 @@ from scheduler.settings.observability import (
     MetricsSettings,
 )
 from scheduler.settings.policies import PolicyName
+from scheduler.settings.profiles import Profile
 from scheduler.settings.schema import (
     API_VERSION,
     KIND,
@@ -30,7 +31,6 @@ from scheduler.settings.schema import (
     LeaderElection,
     NodeLabels,
     Owned,
-    Profile,
     QueueTimes,
     Settings,
     SolverLimits,

@@ -1,12 +1,21 @@
 """How a profile chooses among valid plans, and what its pods may do to others: weights, preemption, reservations."""
 
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
-from solver.domain import PACK, SPREAD, SYSTEM_CRITICAL_PRIORITY, TOPOLOGY, NodeReservationLimits, Protection
+from solver.domain import (
+    PACK,
+    SPREAD,
+    SYSTEM_CRITICAL_PRIORITY,
+    TOPOLOGY,
+    NodeReservationLimits,
+    PreemptionRules,
+    Protection,
+)
 from solver.domain import Weights as SolverWeights
 
 Weight = Annotated[int, Meta(ge=0, le=100)]
@@ -27,6 +36,15 @@ class PolicyName(StrEnum):
     """Take devices on the nodes with most free devices, so that each node has few devices in use."""
     TOPOLOGY = "topology"
     """As `pack`, and keep groups of devices (of one PCIe root, for example) whole while other devices are left."""
+
+
+class PlacedName(StrEnum):
+    """What counts before all else, priority by priority."""
+
+    PODS = "pods"
+    """As many pods as possible get a place."""
+    DEVICES = "devices"
+    """Pods that get a place ask for as many devices as possible; of equally many, larger pods go first."""
 
 
 LEVELS: Final = {PolicyName.PACK: PACK, PolicyName.SPREAD: SPREAD, PolicyName.TOPOLOGY: TOPOLOGY}
@@ -103,6 +121,21 @@ class PodProtection(Section, frozen=True):
         return Protection(annotation=self.annotation, budgets=self.budgets, gangs=self.gangs)
 
 
+class ReclaimSettings(Section, frozen=True):
+    """
+    Whether pods that borrow are evicted for pods of the same priority within the guarantee of their DeviceQuota.
+
+    Pods of a lower priority go before them, pods of a higher one never. No quota is brought below its own guarantee.
+    Needs `devices`.
+    """
+
+    enabled: bool = False
+    """Whether devices that are lent are taken back by eviction. Without it a guarantee waits until pods end."""
+
+    minimum_run_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] = 600
+    """Seconds that a pod which borrows must have run before it may be evicted for that."""
+
+
 class PreemptionSettings(Section, frozen=True):
     """
     Whether pods of lower priority are evicted for pods of this profile that fit nowhere.
@@ -123,14 +156,40 @@ class PreemptionSettings(Section, frozen=True):
     minimum_run_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] = 300
     """Seconds that a pod with devices must have run before it may be evicted."""
 
+    delay_seconds: Annotated[int, Meta(ge=0, le=86_400)] = 0
+    """
+    Seconds after the creation of a pod in which no other pod is evicted for it; for a gang after that of its youngest
+    pod. Where an autoscaler adds nodes, give it the time that a node takes to come. Its condition says what is left.
+    Preemptors that ignore all protections (`protection.belowPriority`) do not wait.
+    """
+
     protection: PodProtection = PodProtection()
     """What protects pods from eviction, and from which preemptors."""
+
+    reclaim: ReclaimSettings = ReclaimSettings()
+    """Whether devices that DeviceQuotas lend are taken back."""
 
     max_evictions_per_minute: Annotated[int, Meta(ge=1, le=100_000)] = 60
     """
     The most evictions within any minute for pods of this profile. The limit is never exceeded: a pod or gang that
     needs more victims than this keeps waiting.
     """
+
+    def rules(self, scheduler_names: Collection[str]) -> PreemptionRules:
+        """Return the solver's type; pods of these schedulers may be evicted."""
+        return PreemptionRules(
+            is_enabled=self.enabled,
+            frees_devices=self.devices,
+            scheduler_names=tuple(sorted(scheduler_names)),
+            minimum_run_seconds=self.minimum_run_seconds,
+            delay_seconds=self.delay_seconds,
+            most_victims=self.max_evictions_per_minute,
+            ceiling=self.max_evictions_per_minute,
+            protection=self.protection.rules(),
+            binds_below=self.protection.below_priority,
+            reclaims=self.reclaim.enabled and self.devices,
+            reclaim_minimum_run_seconds=self.reclaim.minimum_run_seconds,
+        )
 
 
 class NodeReservations(Section, frozen=True):
@@ -170,4 +229,15 @@ class Messages(Section, frozen=True):
     """
     How often the event of a pod that waits is written again, so that `kubectl describe pod` shows it until the pod is
     bound. It should be half of the API server's `--event-ttl`, which is one hour by default.
+    """
+
+
+class Autoscaling(Section, frozen=True):
+    """What is known of the nodes that an autoscaler can add."""
+
+    shapes_complete: bool = False
+    """
+    Whether the cluster always has a node of every shape that an autoscaler can add. A pod that would fit on none of the
+    nodes if they were empty then has the reason `NoShapeHelps`, on which no autoscaler acts. Leave it false where node
+    groups can be empty: autoscalers also add nodes of shapes that were never seen.
     """

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.settings import expected_pods, observability, policies, repairs, schema
+from scheduler.settings import expected_pods, observability, policies, profiles, repairs, schema
 
 _WIDTH: Final = 100
 _PLAIN: Final = re.compile(r"[A-Za-z][-A-Za-z0-9_./]*")
@@ -56,7 +56,7 @@ def json_schema() -> str:
 
 def _kind(name: str) -> Any:
     """Find the class of a section or an enum by its name."""
-    modules = (schema, policies, expected_pods, observability, repairs)
+    modules = (schema, policies, profiles, expected_pods, observability, repairs)
     return next(getattr(module, name) for module in modules if hasattr(module, name))
 
 

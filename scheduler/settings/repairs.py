@@ -43,7 +43,7 @@ class RepairSettings(Section, frozen=True):
     mode: RepairMode = RepairMode.DISABLED
     """
     `disabled`: no plans are made. `advise`: plans are made as RepairPlan objects, and nothing moves. `apply`: approved
-    plans are carried out.
+    plans are carried out where room can be held for successors.
     """
 
     auto_approve: bool = False

@@ -10,7 +10,6 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from scheduler.settings.expected_pods import ExpectedPods
 from scheduler.settings.observability import (
     ApiSettings,
     HealthSettings,
@@ -20,13 +19,13 @@ from scheduler.settings.observability import (
 )
 from scheduler.settings.policies import (
     LEVELS,
+    Autoscaling,
     Messages,
     NodeReservations,
-    PolicyName,
-    PreemptionSettings,
+    PlacedName,
     Section,
-    WeightSettings,
 )
+from scheduler.settings.profiles import Name, Profile
 from scheduler.settings.repairs import RepairSettings
 from solver.domain import (
     NodeSelectorOperator,
@@ -34,39 +33,14 @@ from solver.domain import (
     NodeSelectorTerm,
     OwnedDevices,
     Policy,
-    PreemptionRules,
 )
 
 API_VERSION: Final = "config.dovetail.dev/v1alpha1"
 KIND: Final = "DovetailConfiguration"
-
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
 Mebibytes = Annotated[int, Meta(ge=256, le=1_048_576)]
-Name = Annotated[str, Meta(max_length=253, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")]
 ObjectName = Annotated[str, Meta(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 Namespace = Annotated[str, Meta(max_length=63, pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$")]
-
-
-class Profile(Section, frozen=True):
-    """One scheduler name and how its pods are placed."""
-
-    scheduler_name: Name = "dovetail"
-    """The `spec.schedulerName` of the pods that this profile schedules. Pods with other names are only counted."""
-
-    policy: PolicyName = PolicyName.PACK
-    """Which of several valid plans is best."""
-
-    weights: WeightSettings = WeightSettings()
-    """Weights of preferences and scores, from 0 to 100."""
-
-    preemption: PreemptionSettings = PreemptionSettings()
-    """Whether pods of lower priority are evicted."""
-
-    expected_pods: tuple[ExpectedPods, ...] = ()
-    """
-    The pods with devices that are likely to come (policies `pack` and `topology`). Pods then leave the room that these
-    need; docs/policies.md has an example. An empty list expects nothing.
-    """
 
 
 class NodeLabels(Section, frozen=True):
@@ -311,6 +285,9 @@ class Settings(Section, frozen=True):
     devices: Devices = Devices()
     """Which devices Dovetail allocates, and how they are grouped."""
 
+    autoscaling: Autoscaling = Autoscaling()
+    """What is known of nodes to come."""
+
     solver: SolverLimits = SolverLimits()
     """Limits of time and memory for a decision."""
 
@@ -357,42 +334,32 @@ class Settings(Section, frozen=True):
 
     def policy(self, scheduler_name: str) -> Policy:
         """Return the solver's policy for one profile; `KeyError` for a name without a profile."""
-        profiles = {profile.scheduler_name: profile for profile in self.profiles}
+        profile = {profile.scheduler_name: profile for profile in self.profiles}[scheduler_name]
         return Policy(
-            name=profiles[scheduler_name].policy.value,
-            levels=LEVELS[profiles[scheduler_name].policy],
-            weights=profiles[scheduler_name].weights.solver_weights(),
+            name=profile.policy.value,
+            levels=LEVELS[profile.policy],
+            counts_devices=profile.placed is PlacedName.DEVICES,
+            weights=profile.weights.solver_weights(),
             group_labels=self.devices.group_labels,
             group_attributes=self.devices.group_attributes,
             owned=self.owned_devices(),
-            preemption=self._preemption(profiles[scheduler_name].preemption),
+            preemption=profile.preemption.rules(self.scheduler_names),
             allocates_where_plugins_serve=self.devices.allocate_on_device_plugin_nodes,
             node_reservations=self.node_reservations.bounds(),
             tells_inventory=self.messages.inventory,
-            expected=tuple(each.solver_value() for each in profiles[scheduler_name].expected_pods),
-        )
-
-    def _preemption(self, section: PreemptionSettings) -> PreemptionRules:
-        return PreemptionRules(
-            is_enabled=section.enabled,
-            frees_devices=section.devices,
-            scheduler_names=tuple(sorted(self.scheduler_names)),
-            minimum_run_seconds=section.minimum_run_seconds,
-            most_victims=section.max_evictions_per_minute,
-            ceiling=section.max_evictions_per_minute,
-            protection=section.protection.rules(),
-            binds_below=section.protection.below_priority,
+            expected=tuple(each.solver_value() for each in profile.expected_pods),
+            shapes_are_complete=self.autoscaling.shapes_complete,
         )
 
     def owned_devices(self) -> OwnedDevices:
         """Return `devices.owned` as the solver's type."""
-        owned = self.devices.owned
+        owned, operator = self.devices.owned, NodeSelectorOperator.IN
         requirements = tuple(
-            NodeSelectorRequirement(key=key, operator=NodeSelectorOperator.IN, values=(value,))
+            NodeSelectorRequirement(key=key, operator=operator, values=(value,))
             for key, value in sorted(owned.node_selector.match_labels.items())
         )
-        terms = (NodeSelectorTerm(match_expressions=requirements),) if requirements else ()
-        return OwnedDevices(drivers=tuple(sorted(set(owned.drivers))), node_terms=terms)
+        term = NodeSelectorTerm(match_expressions=requirements)
+        return OwnedDevices(drivers=tuple(sorted(set(owned.drivers))), node_terms=(term,) if requirements else ())
 
 
 def default() -> Settings:

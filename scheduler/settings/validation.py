@@ -138,6 +138,7 @@ def of_settings(settings: Settings) -> tuple[str, ...]:
     return (
         *_doubled_names(settings),
         *_expected_pods(settings),
+        *_reclaim(settings),
         *_addresses(settings),
         *_metrics(settings),
         *_api(settings),
@@ -218,6 +219,13 @@ def _expected_pods(settings: Settings) -> Iterator[str]:
         yield from expected_pods.errors(profile.expected_pods, place)
         if profile.expected_pods and EXPECTED_ROOM not in LEVELS[profile.policy]:
             yield f"{place}: the policy {profile.policy} leaves no room for them, write pack, or nothing here"
+
+
+def _reclaim(settings: Settings) -> Iterator[str]:
+    for index, profile in enumerate(settings.profiles):
+        if profile.preemption.reclaim.enabled and not (profile.preemption.enabled and profile.preemption.devices):
+            place = f"profiles[{index}].preemption.reclaim.enabled"
+            yield f"{place}: devices are taken back by eviction, write preemption.enabled and preemption.devices: true"
 
 
 def _addresses(settings: Settings) -> Iterator[str]:

@@ -98,20 +98,22 @@ def show(
         return
     has_shares = is_wide or any(device.capacities for device in devices)
     columns = (
-        ListColumn("NODE"),
-        ListColumn("DEVICE"),
+        ListColumn("NODE", is_copied=True),
+        ListColumn("DEVICE", is_copied=True),
         ListColumn("TYPE", rank=2),
         ListColumn("STATE", is_fixed=True),
-        ListColumn("NAMESPACE"),
-        ListColumn("CLAIM", rank=1),
-        ListColumn("POD"),
+        ListColumn("NAMESPACE", is_copied=True),
+        ListColumn("CLAIM", is_copied=True, rank=1),
+        ListColumn("POD", is_copied=True),
         ListColumn("SINCE", is_number=True),
         *((ListColumn("SHARE"),) if has_shares else ()),
         ListColumn("WHY", is_sentence=True),
         *(_WIDE_COLUMNS if is_wide else ()),
     )
     row = _Rows(now, knows_holders=knows_holders, has_shares=has_shares, is_wide=is_wide, ages={})
-    rows = (cells for device in devices for cells in row.of(device))
+    last = [device for device in devices if device.is_network]
+    ordered = [*(device for device in devices if not device.is_network), *last] if last else devices
+    rows = (cells for device in ordered for cells in row.of(device))
     list_table.show(columns, _grouped(rows) if is_grouped else rows, to, is_wide=is_wide)
 
 

@@ -1,5 +1,6 @@
 """Explains a pod or a gang of a case: what a decision does with it now, and what the cluster says of it."""
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TextIO
@@ -20,6 +21,7 @@ NEEDED: Final = frozenset({"nodes", "pods", "resourceslices", "deviceclasses", "
 MOST_KINDS: Final = 3
 """Kinds of members of a gang that are explained on a terminal."""
 _SHOWN: Final = 8
+_UID: Final = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 
 def of_pod(
@@ -29,6 +31,7 @@ def of_pod(
     pod, condition = seen.pod, seen.condition
     if asked is None:
         return Explained(pod, condition=condition, is_live=is_live, warnings=warnings)
+    warnings = tuple(replace(each, message=_with_names(each.message, asked)) for each in warnings)
     allocations = {claim.id: claim.allocation for claim in asked.snapshot.claims}
     claims = tuple((each, allocations.get(each)) for each in pod.claim_ids)
     waiting = next((each for each in asked.batch.pods if each.id == pod.id), None)
@@ -39,6 +42,17 @@ def of_pod(
     elif bound is not None and not bound.is_deleting:
         diagnosis = simulator.explained_placed(asked, bound)
     return Explained(bound or pod, diagnosis, condition, is_live, claims, warnings)
+
+
+def _with_names(message: str, asked: Record) -> str:
+    """Put the names of pods and claims in place of their uids, with which kubelets name them."""
+    wanted = set(_UID.findall(message))
+    if not wanted:
+        return message
+    pods = ((pod.uid, f"pod {pod.id}") for pod in (*asked.snapshot.pods, *asked.batch.pods))
+    claims = ((claim.uid, f"claim {claim.id}") for claim in asked.snapshot.claims)
+    names = {uid: name for uid, name in (*pods, *claims) if uid in wanted}
+    return _UID.sub(lambda found: names.get(found[0], found[0]), message)
 
 
 class ExplainedGang(NamedTuple):

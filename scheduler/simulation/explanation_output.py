@@ -41,6 +41,8 @@ _BEYOND_NODES: Final = frozenset(
         ReasonCode.GANG_INCOMPLETE,
         ReasonCode.GANG_INVALID,
         ReasonCode.GANG_UNPLACED,
+        ReasonCode.GANG_BLOCKED,
+        ReasonCode.NO_SHAPE,
         ReasonCode.PREEMPTING,
         ReasonCode.RESERVATION_PENDING,
         ReasonCode.NODE_RESERVED,

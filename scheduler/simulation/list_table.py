@@ -34,8 +34,10 @@ class ListColumn(NamedTuple):
     """
     A column: its head, and how its cells are printed.
 
-    Numbers and fixed columns are never shortened. Sentences are wrapped between words on a terminal. Wide columns are
-    printed with `-o wide` only. Of those with a `rank` the highest is left out first on a narrow terminal; 0: none is.
+    Numbers and fixed columns are never shortened, nor are copied ones: names that a user copies into the next command.
+    Where there is no room for them they stand below their row. Sentences are wrapped between words on a terminal. Wide
+    columns are printed with `-o wide` only. Of those with a `rank` the highest is left out first on a narrow terminal;
+    0: none is.
     """
 
     head: str
@@ -43,6 +45,7 @@ class ListColumn(NamedTuple):
     is_sentence: bool = False
     is_wide: bool = False
     is_fixed: bool = False
+    is_copied: bool = False
     rank: int = 0
 
 
@@ -62,7 +65,7 @@ def show(columns: Sequence[ListColumn], rows: Iterable[Row], to: TextIO, *, is_w
     Print a list.
 
     On a terminal that is too narrow, columns are left out (the last line names them), sentences stand below their rows,
-    and names are shortened with `…`; but not with `is_wide` and not in a pipe.
+    and what nobody copies is shortened with `…`; but not with `is_wide` and not in a pipe.
     """
     console = Console(file=to)
     shown = [number for number, column in enumerate(columns) if is_wide or not column.is_wide]
@@ -184,6 +187,12 @@ class _Table(NamedTuple):
         while table.total(_READABLE) > width and any(self.columns[at].rank for at in table.shown):
             worst = max(table.shown, key=lambda at: self.columns[at].rank)
             table = table._replace(shown=[at for at in table.shown if at != worst])
+        while table.narrowed().total() > width:
+            copied = [at for at in table.shown if self.columns[at].is_copied]
+            if len(copied) < 2:  # noqa: PLR2004 - a row has to have a name
+                break
+            below = [copied[-1], *table.below]
+            table = table._replace(shown=[at for at in table.shown if at != copied[-1]], below=below)
         return table.narrowed()
 
     def total(self, most: int | None = None) -> int:
@@ -194,7 +203,7 @@ class _Table(NamedTuple):
         return sum(widths) + self.gap * (len(widths) - 1)
 
     def _is_whole(self, at: int) -> bool:
-        return self.columns[at].is_number or self.columns[at].is_fixed
+        return self.columns[at].is_number or self.columns[at].is_fixed or self.columns[at].is_copied
 
     def with_sentences_below(self) -> "_Table":
         """Narrow the columns of sentences; move them below the rows where that is not enough."""
@@ -218,7 +227,7 @@ class _Table(NamedTuple):
         return self._replace(widths=widths, kept=list(map(_kept, self.texts, widths)))
 
     def heads(self) -> list[str]:
-        """Return the line of the heads."""
+        """Return the line of the heads; those of names below their rows stand there."""
         return self.lines([Coloured(column.head, "") for column in self.columns])[:1]
 
     def lines(self, row: Sequence[Coloured]) -> list[str]:
@@ -229,12 +238,11 @@ class _Table(NamedTuple):
             found = (self._padded(at, text, row[at].colour) for at, text in zip(self.shown, texts, strict=True))
             lines.append((" " * self.gap).join(found).rstrip(" "))
         for at in self.below:
-            lines += (
-                _INDENT + each
-                for each in textwrap.wrap(
-                    row[at].text, self.width - len(_INDENT), break_long_words=False, break_on_hyphens=False
-                )
-            )
+            text = row[at].text
+            if text and self.columns[at].is_copied:
+                text = f"{self.columns[at].head} {text}"
+            wrapped = textwrap.wrap(text, self.width - len(_INDENT), break_long_words=False, break_on_hyphens=False)
+            lines += (_INDENT + each for each in wrapped)
         return lines
 
     def _parts(self, at: int, text: str) -> Iterator[str]:

@@ -6,8 +6,11 @@ running scheduler knows is in it where that is asked: state, attempts, and its o
 """
 
 import datetime as dt
-from collections.abc import Collection, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, TextIO
+
+from msgspec.structs import replace
 
 from scheduler.kube.pod_writes import PendingPod
 from scheduler.queue import in_queue_order
@@ -38,8 +41,8 @@ def listed(
 
 COLUMNS: Final = (
     ListColumn("#", is_number=True),
-    ListColumn("NAMESPACE"),
-    ListColumn("POD"),
+    ListColumn("NAMESPACE", is_copied=True),
+    ListColumn("POD", is_copied=True),
     ListColumn("PRIORITY", is_number=True),
     ListColumn("WAITS", is_fixed=True),
     ListColumn("REASON", is_fixed=True),
@@ -53,15 +56,37 @@ COLUMNS: Final = (
 
 
 def show(pods: Sequence[WaitingPod], to: TextIO, now: dt.datetime, *, is_wide: bool, namespace: str) -> None:
-    """Print the table of the waiting pods of a namespace ("": of all)."""
+    """
+    Print the table of the waiting pods of a namespace ("": of all).
+
+    Pods of a gang that wait for the same reason are one row, but not with `is_wide`.
+    """
     if not pods:
         where = f" in namespace {namespace} (-A shows all namespaces)" if namespace else ""
         to.write(f"No pod waits{where}.\n")
         return
     shown = [at for at, column in enumerate(COLUMNS) if not namespace or column.head != "NAMESPACE"]
-    rows = [_row(each, now) for each in pods]
+    rows = [_row(each, now) for each in pods] if is_wide else list(_folded(pods, now))
     columns = [COLUMNS[at] for at in shown]
     list_table.show(columns, [[row[at] for at in shown] for row in rows], to, is_wide=is_wide)
+
+
+def _folded(pods: Sequence[WaitingPod], now: dt.datetime) -> Iterator[Row]:
+    """Yield a row for each pod, and one for pods of a gang that wait since the oldest of them for the same reason."""
+    for _, same in itertools.groupby(pods, _sameness):
+        first, *others = same
+        if others:
+            since = min(each.since for each in (first, *others))
+            name = f"gang/{first.gang} ({1 + len(others)} pods)"
+            yield _row(replace(first, name=name, since=since), now)
+        else:
+            yield _row(first, now)
+
+
+def _sameness(each: WaitingPod) -> tuple[object, ...]:
+    """Return what pods of one row have in common; a pod of no gang is alone."""
+    own = "" if each.gang else each.name
+    return each.position, each.namespace, each.gang, own, each.priority, each.reason, each.state, each.why
 
 
 def _row(each: WaitingPod, now: dt.datetime) -> Row:

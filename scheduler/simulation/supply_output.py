@@ -1,7 +1,7 @@
 """Prints what is free, by class, type and group of nodes: as a list, or as JSON or YAML (docs/devices.md)."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 from scheduler.simulation import devices_output, list_table
 from scheduler.simulation.list_table import Coloured, ListColumn
@@ -9,21 +9,25 @@ from solver.domain.fleet import Fleet, FleetSupply, FragmentingPod, GroupedSuppl
 
 Json = dict[str, Any]
 
+_COPIED: Final = frozenset({Grouping.CLASS, Grouping.NODE, Grouping.NAMESPACE})
+"""Groupings whose values are names that a user copies into manifests and commands."""
+
 
 def show(found: GroupedSupply, fleet: Fleet, to: TextIO, *, is_wide: bool = False) -> None:
     """Print the list, the fragmentation with its causes, and pools and classes that cannot be used."""
+    has_unusable = any(row.supply.unusable for row in found.rows)
     has_blocked = any(row.supply.blocked for row in found.rows)
     has_roots = any(row.supply.largest.root is not None for row in found.rows)
     has_domains = any(row.supply.largest.domain is not None for row in found.rows)
     has_requests = any(row.supply.fragmentation is not None for row in found.rows)
     has_large_nodes = any(row.supply.largest.claim != row.supply.largest.node for row in found.rows)
     columns = (
-        *(ListColumn(each.value.upper()) for each in found.by),
+        *(ListColumn(each.value.upper(), is_copied=each in _COPIED) for each in found.by),
         ListColumn("TOTAL", is_number=True),
         ListColumn("HELD", is_number=True),
         ListColumn("FREE", is_number=True),
         ListColumn("BLOCKED", is_number=True, is_wide=not has_blocked),
-        ListColumn("UNUSABLE", is_number=True),
+        ListColumn("UNUSABLE", is_number=True, is_wide=not has_unusable),
         ListColumn("MAX/CLAIM", is_number=True, is_wide=not has_large_nodes, rank=4),
         ListColumn("MAX/NODE", is_number=True),
         ListColumn("MAX/ROOT", is_number=True, is_wide=not has_roots, rank=3),
@@ -43,11 +47,14 @@ def _notes(found: GroupedSupply, fleet: Fleet) -> Iterator[str]:
     """Return the lines below the list."""
     if found.fragmentation:
         yield ""
+        where = " of these nodes" if found.is_part else ""
+        mean = " (mean of the classes)" if _has_classes(found) else ""
         part = _percent(found.fragmentation)
-        where = " on these nodes" if found.is_part else ""
-        mean = ", the mean over classes" if _has_classes(found) else ""
-        yield f"A typical request cannot use {part} of the free devices of its class{where} (fragmentation{mean})."
-        yield from (f"  {_cause(each)}" for each in found.causes)
+        yield (
+            f"Fragmentation: {part} of the free devices{where} are of no use to a typical claim{mean}, as their node "
+            "has too few left."
+        )
+        yield from (f"  {each}" for each in _kept_out(found.causes))
     has_problems = any(row.supply.unusable or row.supply.tainted for row in found.rows)
     if fleet.pools or fleet.broken_classes or has_problems:
         yield ""
@@ -87,8 +94,22 @@ def _percent(part: float) -> str:
     return "<1%" if 0 < part < 0.005 else f"{part:.0%}"  # noqa: PLR2004 - the half of a percent
 
 
-def _cause(each: FragmentingPod) -> str:
-    return f"pod {each.pod} holds {each.held} on node {each.node}, where {each.stranded:.1f} free devices are left over"
+def _kept_out(causes: Sequence[FragmentingPod]) -> Iterator[str]:
+    """Say which pods keep larger claims out of how many nodes, and what moves them."""
+    found: dict[tuple[str, int, int], list[FragmentingPod]] = {}
+    for each in causes:
+        if each.size:
+            found.setdefault((each.device_class, each.size, each.pods), []).append(each)
+    for (name, size, pods), held in found.items():
+        nodes = list(dict.fromkeys(each.node for each in held))
+        where = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
+        what = ("hold" if len(nodes) > 1 else "holds") + (" one pod" if pods == 1 else f" {pods} pods")
+        each_of = " each" if len(nodes) > 1 else ""
+        verb = "keeps" if pods == 1 else "keep"
+        named = ", ".join(f"{each.pod} on {each.node}" for each in held)
+        yield f"{where} {what}{each_of} that {verb} claims for {size} × {name} out: {named}"
+    if found:
+        yield "`dovetail repair plan --for pod/NAME` says which pods to move for one that waits."
 
 
 def document(found: GroupedSupply, fleet: Fleet) -> Json:
@@ -131,7 +152,14 @@ def _supply(supply: FleetSupply) -> Json:
 
 
 def _cause_document(each: FragmentingPod) -> Json:
-    return {"pod": str(each.pod), "node": each.node, "held": each.held, "stranded": _rounded(each.stranded)}
+    return {
+        "pod": str(each.pod),
+        "node": each.node,
+        "held": each.held,
+        "stranded": _rounded(each.stranded),
+        "class": each.device_class,
+        "keepsOut": each.size or None,
+    }
 
 
 def _rounded(number: float | None) -> float | None:

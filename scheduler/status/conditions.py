@@ -33,6 +33,8 @@ class ConditionReason(StrEnum):
     """No existing node can take the pod, by kube-scheduler's rules."""
     POD_INVALID = "PodInvalid"
     """The pod or its group cannot be decoded, or the pods of the group contradict each other."""
+    MEMBER_CANNOT_START = "MemberCannotStart"
+    """A member of the pod's group can start on no node, existing or new, and the group not without it."""
     CLAIM_INVALID = "ClaimInvalid"
     """A claim cannot be allocated as it is written, or belongs to another pod."""
     WAITING_FOR_CLAIMS = "WaitingForClaims"
@@ -43,6 +45,8 @@ class ConditionReason(StrEnum):
     """A volume was not provisioned or bound in time, or other pods of the batch got it."""
     WAITING_FOR_MEMBERS = "WaitingForMembers"
     """The pod's group is not complete."""
+    NO_SHAPE_HELPS = "NoShapeHelps"
+    """No node that can be added would take the pod, as the configuration says that all shapes are known."""
     WAITING_FOR_VICTIMS = "WaitingForVictims"
     """Pods were evicted for this one and still terminate."""
     BINDING_CONDITIONS = "BindingConditionsPending"
@@ -55,6 +59,8 @@ class ConditionReason(StrEnum):
     """Matching devices are offered by a device plugin of their node too."""
     DEVICES_AVOIDED = "DevicesAvoided"
     """Matching devices are not used for a while, because their binding conditions failed."""
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    """A DeviceQuota of the pod's namespace allows no more devices: a new node does not help."""
     NODE_RESERVED = "NodeReserved"
     """A fitting node is reserved for a pod that waits for too long."""
     ROOM_HELD = "RoomHeld"
@@ -125,6 +131,9 @@ CONDITION: Final[dict[ReasonCode, ConditionReason]] = {
     # Enough members exist; nodes are missing.
     ReasonCode.GANG_UNPLACED: ConditionReason.UNSCHEDULABLE,
     ReasonCode.GANG_TOPOLOGY: ConditionReason.UNSCHEDULABLE,
+    ReasonCode.QUOTA_EXCEEDED: ConditionReason.QUOTA_EXCEEDED,
+    ReasonCode.GANG_BLOCKED: ConditionReason.MEMBER_CANNOT_START,
+    ReasonCode.NO_SHAPE: ConditionReason.NO_SHAPE_HELPS,
     ReasonCode.NODE_RESERVED: ConditionReason.NODE_RESERVED,
     ReasonCode.ROOM_HELD: ConditionReason.ROOM_HELD,
     ReasonCode.RESERVATION_PENDING: ConditionReason.UNSCHEDULABLE,
@@ -199,6 +208,8 @@ def only_waits_for_claims(reasons: Sequence[Reason]) -> bool:
 
 _NODE_FOUND: Final = frozenset({ReasonCode.API_ERROR, ReasonCode.BINDING_FAILED, ReasonCode.VOLUME_BINDING_FAILED})
 """Codes of pods that had a node: what failed is a write, or the preparation of devices and volumes there."""
+_WITHOUT_NODES: Final = frozenset({ReasonCode.NO_NODES, ReasonCode.QUOTA_EXCEEDED})
+"""Codes of pods for which nodes are not what is missing, or of which there are none."""
 HINT_LEAD: Final = "Hint: "
 """The start of a hint in a condition; it stands behind the counts."""
 LONGEST_BYTES: Final = 8 * 1024
@@ -212,10 +223,11 @@ def condition_message(reasons: Sequence[Reason], node_count: int) -> str:
     Compose the condition's message: kube-scheduler's FitError word for word, then what Dovetail knows besides.
 
     FitError is `0/8 nodes are available:` and the sorted numbers of nodes by reason. If a PreFilter plugin refuses all
-    nodes, its reason stands there instead. A pod that had a node, or a cluster without nodes, has none.
+    nodes, its reason stands there instead. A pod that had a node or that a quota keeps back, or a cluster without
+    nodes, has none.
     """
     codes = {each.code for each in reasons}
-    if ReasonCode.NO_NODES in codes or (codes and codes <= _NODE_FOUND):
+    if codes & _WITHOUT_NODES or (codes and codes <= _NODE_FOUND):
         return truncated(" ".join(_own_words(reasons)), LONGEST_BYTES)
     counts = Counter[str]()
     for each in reasons:

@@ -33,6 +33,8 @@ class EventReason(StrEnum):
     """A pod was evicted to make room for this one."""
     PREEMPTED = "Preempted"
     """This pod was evicted to make room for another one."""
+    MOVED = "Moved"
+    """This pod was evicted to repair the fleet; room for its successor is held."""
     GANG_PARTLY_BOUND = "GangPartlyBound"
     """Other pods of the gang are bound, and this one is not yet. The scheduler tries again."""
     DEVICE_HELD_TWICE = "DeviceHeldTwice"
@@ -87,6 +89,12 @@ class EventFactory:
             return msgspec.structs.replace(event, reporting_controller=preemptor.scheduler_name)
         related = ObjectReference(namespace=preemptor.id.namespace, name=preemptor.id.name, uid=preemptor.uid)
         return msgspec.structs.replace(event, related=related, reporting_controller=preemptor.scheduler_name)
+
+    def moved(self, pod: Pod, plan: str, subject: str, now: dt.datetime) -> EventRecord:
+        """Make the event of a pod that a repair evicts; what the repair is for is named to its inventory's readers."""
+        what = f" for {subject}" if self.tells_inventory else ""
+        note = f"Moved by RepairPlan {plan}{what}: room for its successor is held"
+        return self._event(pod, now, ("Normal", EventReason.MOVED, "Evicting"), note)
 
     def preempting(self, victim: Pod, preemptor: Pod, node: str, now: dt.datetime) -> EventRecord:
         """Make the preemptor's event."""

@@ -167,6 +167,10 @@ class StatusWriter:
         self._put(self._events.preempted(victim, preemptor, eviction.node, _now()))
         self._put(self._events.preempting(victim, preemptor, eviction.node, _now()))
 
+    def record_moved(self, pod: Pod, plan: str, subject: str) -> None:
+        """Write the event of a pod that a repair has evicted."""
+        self._put(self._events.moved(pod, plan, subject, _now()))
+
     def record_partly_bound(self, pod: Pod, message: str) -> None:
         """Write the event that other pods of a gang are bound, and this one could not be."""
         self._put(self._events.partly_bound(pod, message, _now()))

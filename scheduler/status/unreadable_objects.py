@@ -36,6 +36,7 @@ _REFERENCES: Final[dict[Kind, tuple[str, str]]] = {
     Kind.BUDGETS: ("policy/v1", "PodDisruptionBudget"),
     Kind.POD_GROUPS: ("scheduling.k8s.io/v1beta1", "PodGroup"),
     Kind.COSCHEDULING_GROUPS: ("scheduling.x-k8s.io/v1alpha1", "PodGroup"),
+    Kind.QUOTAS: ("dovetail.dev/v1alpha1", "DeviceQuota"),
 }
 """apiVersion and kind of objects that get events."""
 

@@ -135,6 +135,7 @@ class Decider:
                 self._save(batch, policy, str(error).strip().rpartition("\n")[2])
             return self._without_plan(batch, UndecidedCause.SUSPECT, started)
         self._telemetry.decided(answer.seconds, self._limits.seconds)
+        self._cluster.quota_usage().learn(answer.charges)
         decision = self._checked(batch, policy, answer.plan, answer.violations, started)
         return self._recorded(decision, before, batch, policy, self._limits)
 
@@ -163,6 +164,7 @@ class Decider:
             if is_costly:
                 self._report_poison_pod(batch, policy, error)
             raise
+        self._cluster.quota_usage().learn(answer.charges)
         decision = self._checked(batch, policy, answer.plan, answer.violations, started, is_isolated=is_costly)
         return self._recorded(replace(decision, seen=seen), before, batch, policy, request.limits)
 
@@ -171,7 +173,7 @@ class Decider:
         now, plan = self._cluster.snapshot(), decision.plan
         if decision.seen is None or not are_selectors_settled(decision.seen, now, plan):
             return False
-        snapshot = without_selectors(now, plan)
+        snapshot = structs.replace(without_selectors(now, plan), quotas=())  # checked before the write, by charges
         violations = await asyncio.to_thread(solver.verify.check, snapshot, decision.batch, plan, policy)
         return not violations
 

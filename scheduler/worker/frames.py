@@ -1,10 +1,10 @@
 """
 The messages between the shell and the worker: JSON frames, each with its length in front.
 
-Orders go from the shell to the worker (`Apply`, `Decide`, `CountFleet`, `AskFleet`), answers back (`WorkerReady`,
-`Decided`, `SolveFailed`, `ChildEnded`, `FleetCounted`, `FleetAnswered`). msgpack would not do: it has no integers
-beyond 2^64, and amounts in nano-units need them. Both ends run the same code, so frames have no version; a saved
-decision (`recording`) has one.
+Orders go from the shell to the worker (`Apply`, `Decide`, `CountFleet`, `AskFleet`, `PlanRepair`), answers back
+(`WorkerReady`, `Decided`, `SolveFailed`, `ChildEnded`, `FleetCounted`, `FleetAnswered`, `RepairPlanned`). msgpack would
+not do: it has no integers beyond 2^64, and amounts in nano-units need them. Both ends run the same code, so frames have
+no version; a saved decision (`recording`) has one.
 """
 
 import socket
@@ -20,11 +20,13 @@ from scheduler.worker.fleet_questions import FleetQuestion
 from solver.domain import (
     Batch,
     Claim,
+    ClaimCharge,
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
     DeviceClass,
     DeviceHold,
+    DeviceQuota,
     DeviceTaintRule,
     Namespace,
     Node,
@@ -36,6 +38,10 @@ from solver.domain import (
     PodGroup,
     PodId,
     Policy,
+    Relocation,
+    RepairGoal,
+    RepairRules,
+    RepairTargets,
     ResourceSlice,
     StorageClass,
     Violation,
@@ -117,6 +123,8 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     plan: Plan | None
     violations: tuple[Violation, ...] = ()
     seconds: float = 0.0
+    charges: tuple[ClaimCharge, ...] = ()
+    """What claims count for quotas, of the plan and of others that changed."""
 
 
 class SolveFailed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -181,8 +189,46 @@ class FleetAnswered(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     document: msgspec.Raw
 
 
-Order = Apply | Decide | CountFleet | AskFleet
-Answer = WorkerReady | Decided | SolveFailed | ChildEnded | FleetCounted | FleetAnswered
+class PlanRepair(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """
+    Shell → worker: look for the most important goal of a repair that moves can reach, in a child.
+
+    `waiting` are the pods without a node, `skipped` the subjects of goals that were tried a short time ago. With `goal`
+    nothing is looked for: the moves of `planned` are judged on the present cluster. `assumptions` are as in
+    `CountFleet`.
+    """
+
+    id: int
+    assumptions: Assumptions
+    policy: Policy
+    waiting: Batch
+    targets: RepairTargets
+    rules: RepairRules
+    skipped: tuple[str, ...] = ()
+    seconds: float
+    workers: int
+    goal: RepairGoal | None = None
+    planned: Relocation | None = None
+    limits: IsolationLimits
+
+
+class RepairPlanned(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """
+    Worker → shell: a goal with its moves, if one was found.
+
+    `failures` are the goals (subjects) that no moves reach, with the reason; `violations` say why planned moves are not
+    possible any more.
+    """
+
+    id: int
+    goal: RepairGoal | None = None
+    found: Relocation | None = None
+    failures: tuple[tuple[str, str], ...] = ()
+    violations: tuple[Violation, ...] = ()
+
+
+Order = Apply | Decide | CountFleet | AskFleet | PlanRepair
+Answer = WorkerReady | Decided | SolveFailed | ChildEnded | FleetCounted | FleetAnswered | RepairPlanned
 
 
 class _WireChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,6 +261,7 @@ _VALUES: Final[dict[Kind, msgspec.json.Decoder[Object | None]]] = {
     Kind.POD_GROUPS: msgspec.json.Decoder(PodGroup | None),
     Kind.COSCHEDULING_GROUPS: msgspec.json.Decoder(PodGroup | None),
     Kind.HOLDS: msgspec.json.Decoder(DeviceHold | None),
+    Kind.QUOTAS: msgspec.json.Decoder(DeviceQuota | None),
 }
 _encoder: Final = msgspec.json.Encoder()
 _changes: Final = msgspec.json.Decoder(_WireChange)

@@ -29,7 +29,8 @@ from scheduler.worker.change_log import with_known_pods
 from scheduler.worker.checked_plan import Solve, decide
 from scheduler.worker.child import Child, limit_memory
 from scheduler.worker.fleet_documents import fleet_document
-from solver import SelectorResults, SolverCache, fleet_of, solve, solve_greedily, totals_of, verify
+from scheduler.worker.repair_planning import repair_planned
+from solver import SelectorResults, SolverCache, fleet_of, quota_charges, solve, solve_greedily, totals_of, verify
 from solver.domain import (
     Budget,
     ResourceSlice,
@@ -138,6 +139,9 @@ class _Service:
                 self._fork_child(order, order.limits, partial(self._count_fleet, order))
             case frames.AskFleet():
                 self._fork_child(order, order.limits, partial(self._ask_fleet, order))
+            case frames.PlanRepair():
+                work = partial(repair_planned, order, self._cache)
+                self._fork_child(order, order.limits, work, threads=order.workers)
 
     def _decide_batch(self, order: frames.Decide) -> frames.Decided | frames.SolveFailed:
         """Decide in this process, with extra cost units from the bucket."""
@@ -157,7 +161,7 @@ class _Service:
 
     def _fork_child(
         self,
-        order: frames.Decide | frames.CountFleet | frames.AskFleet,
+        order: frames.Decide | frames.CountFleet | frames.AskFleet | frames.PlanRepair,
         limits: frames.IsolationLimits,
         work: Callable[[Snapshot], frames.Answer],
         *,
@@ -247,7 +251,8 @@ class _Service:
             later = tuple(Undecided(pod, UndecidedCause.LATER) for pod in missing)
             plan = msgspec.structs.replace(plan, undecided=(*plan.undecided, *later))
         seconds = time.monotonic() - budget.started
-        return frames.Decided(id=order.id, plan=plan, violations=violations, seconds=seconds)
+        charges = quota_charges(snapshot, plan, self._cache)
+        return frames.Decided(id=order.id, plan=plan, violations=violations, seconds=seconds, charges=charges)
 
 
 def _apply(intake: Intake, replica: Cluster, interner: DeviceInterner, raw: msgspec.Raw) -> None:

@@ -23,7 +23,7 @@ from scheduler.worker.fork_server import COMMAND, ForkServers
 from scheduler.worker.solver_process import ForkServer, SolverProcess, start_fork_server
 from solver.domain import Batch, Policy
 
-A = TypeVar("A", frames.FleetCounted, frames.FleetAnswered)
+A = TypeVar("A", frames.FleetCounted, frames.FleetAnswered, frames.RepairPlanned)
 
 _CHUNK: Final = 500
 """Changes encoded without a yield to the event loop."""
@@ -45,7 +45,7 @@ _OVERRUN_SECONDS_PER_OBJECT: Final = 40e-6
 """Further CPU seconds for each object of the cluster; those steps take about half of this per object."""
 _COLD_SECONDS_PER_OBJECT: Final = 2e-3
 """Instead of these in the first decision of a worker, which evaluates every object once, about 1 ms each."""
-_FLEET_LIMITS: Final = frames.IsolationLimits(end_seconds=60.0, cpu_seconds=60.0, memory_limit_mib=1024)
+FLEET_LIMITS: Final = frames.IsolationLimits(end_seconds=60.0, cpu_seconds=60.0, memory_limit_mib=1024)
 """Those of a child that answers about the fleet."""
 _LEAST_WAIT_SECONDS: Final = 0.05
 """The shortest interval between two checks of the CPU time."""
@@ -198,7 +198,12 @@ class WorkerSupervisor:
         patience = isolation.end_seconds + self.end_seconds(self._limits) * _STARVED_FACTOR
         return await self._ask(request, isolation, patience)
 
-    async def ask_child(self, order_of: Callable[[int, frames.IsolationLimits], frames.Order], kind: type[A]) -> A:
+    async def ask_child(
+        self,
+        order_of: Callable[[int, frames.IsolationLimits], frames.Order],
+        kind: type[A],
+        limits: frames.IsolationLimits = FLEET_LIMITS,
+    ) -> A:
         """
         Have a child of the worker answer an order about the fleet; the worker goes on deciding. Raise `WorkerError`.
 
@@ -211,8 +216,9 @@ class WorkerSupervisor:
         try:
             # To a worker that decides this takes long. One that reads nothing for longer is ended.
             await asyncio.shield(self._send_in_time(process, self.end_seconds(self._limits) * _STARVED_FACTOR))
-            process.writer.write(frames.encode(order_of(number, _FLEET_LIMITS)))
-            async with asyncio.timeout(_FLEET_LIMITS.end_seconds * _STARVED_FACTOR):
+            order = order_of(number, limits)
+            process.writer.write(frames.encode(order))
+            async with asyncio.timeout(limits.end_seconds * _STARVED_FACTOR):
                 answer = await future
         except (TimeoutError, asyncio.IncompleteReadError, OSError) as error:
             raise WorkerLostError(f"no answer about the fleet: {error!r}") from error
@@ -257,7 +263,7 @@ class WorkerSupervisor:
                 raise SolveFailedError(message)
             case frames.ChildEnded(cause=cause):
                 raise ChildEndedError(cause)
-            case frames.WorkerReady() | frames.FleetCounted() | frames.FleetAnswered():
+            case frames.WorkerReady() | frames.FleetCounted() | frames.FleetAnswered() | frames.RepairPlanned():
                 raise WorkerLostError(f"the process answered with {type(answer).__name__}")
             case _:
                 assert_never(answer)

@@ -94,7 +94,7 @@ def _of_fact(
 def renewed(case: ProbeCase) -> str:
     """Say what has to be written anew for another request: the template of the pod's claims, or its own claim."""
     source = "template" if any(each.template for each in case.pod.claims) else "claim"
-    return f"a new {source}, because claims are immutable"
+    return f"in a new {source}, as a claim cannot be changed"
 
 
 def _freeing(probe: FeasibilityProbe, case: ProbeCase, node: str, conflict: Sequence[Fact]) -> Iterator[Counterfactual]:

@@ -184,7 +184,7 @@ def _rivals(batch: Batch, plan: Plan, later: ProbeCase) -> Batch:
 
 
 def _is_proven(plan: Plan, pod: Pod) -> bool:
-    """Whether no plan places more pods of the pod's priority."""
+    """Whether no plan places more pods of the pod's priority, or, where devices count, more devices."""
     levels = [each for each in plan.report.levels if each.name.split(":")[:2] == ["placed", str(pod.priority)]]
     return all(each.proven for each in levels)
 

@@ -15,7 +15,17 @@ import msgspec
 from solver.diagnosis.counterfactuals import Counterfactual, largest, renewed
 from solver.diagnosis.facts import Alternative, entry_of, with_count
 from solver.diagnosis.feasibility_probe import FeasibilityProbe, ProbeCase
-from solver.domain import AllocationMode, Claim, Node, Pod, Taint, Toleration, TopologySpreadConstraint, wording
+from solver.domain import (
+    GOING_TAINTS,
+    AllocationMode,
+    Claim,
+    Node,
+    Pod,
+    Taint,
+    Toleration,
+    TopologySpreadConstraint,
+    wording,
+)
 from solver.explain import ended_pods
 from solver.preemption import endings
 from solver.problem.problem import Problem
@@ -100,8 +110,9 @@ def _open(node: Node) -> Node:
 def _of_nodes(pod: Pod, problem: Problem) -> Iterator[Try]:
     """Return single changes of a pod's tolerations and node selectors."""
     against = (first_untolerated_taint(each.taints, pod.tolerations) for each in problem.inventory.nodes)
-    # A pod that tolerated a dead node would wait there for ever.
-    helping = dict.fromkeys(each for each in against if each is not None and each.key not in NOT_READY_TAINTS)
+    # A pod that tolerated a dead node would wait there for ever, and one on a node that goes would end with it.
+    passing = NOT_READY_TAINTS | GOING_TAINTS
+    helping = dict.fromkeys(each for each in against if each is not None and each.key not in passing)
     for taint in list(helping)[:_MOST_TAINTS]:
         yield 2, f"tolerate taint {taint} of the node", partial(_tolerating, taint=taint)
     for key, value in pod.node_selector:

@@ -1,11 +1,10 @@
 """
 The values that all packages share: API objects as far as they matter for scheduling, snapshot, batch and plan.
 
-- API objects: `pod`, `gang` (PodGroup), `volumes`, `preemption` (PodDisruptionBudget), `hold` (DeviceHold),
-  `label_selectors` (also node selectors, taints and tolerations), and of `resource.k8s.io/v1` `claim` and `device`
-  (slices, classes, rules).
-- Input and output of a decision: `snapshot` (with nodes, batch and policy), `budget`, `allowance` (of cost units),
-  `plan`, `reasons`.
+- API objects: `pod`, `gang` (PodGroup), `node`, `volumes`, `preemption` (PodDisruptionBudget), `label_selectors` (also
+  node selectors, taints and tolerations), and of `resource.k8s.io/v1` `claim` and `device` (slices, classes, rules).
+- Input and output of a decision: `snapshot` (with batch and policy), `budget`, `allowance` (of cost units), `plan`,
+  `reasons`.
 - Basics: `ids` (keys), `quantity`, `wording` (how names and user texts enter messages), `disjoint_sets` (union-find),
   `changed_objects` (which objects left a snapshot, and which came).
 
@@ -71,7 +70,7 @@ from solver.domain.gang import (
     GangLevel,
     PodGroup,
 )
-from solver.domain.hold import (
+from solver.domain.holds import (
     MATCHED_ANNOTATIONS,
     PLACE_ANNOTATION,
     DeviceHold,
@@ -88,6 +87,7 @@ from solver.domain.hold import (
 from solver.domain.ids import ClaimId, CounterId, DeviceId, GangId, PodId, PoolId, RequestName, VolumeClaimId
 from solver.domain.label_selectors import (
     BINDING_FAILED_TAINT,
+    GOING_TAINTS,
     SUSPECT_TAINT,
     UNREADABLE_TAINT,
     LabelRequirement,
@@ -101,7 +101,9 @@ from solver.domain.label_selectors import (
     TaintEffect,
     Toleration,
     is_met,
+    is_passing,
 )
+from solver.domain.node import HOSTNAME, Namespace, Node
 from solver.domain.plan import (
     ADDED_NODES,
     NODE_PRICES,
@@ -160,9 +162,21 @@ from solver.domain.preemption import (
     Victim,
 )
 from solver.domain.quantity import Quantity, QuantityError
+from solver.domain.quotas import (
+    ClaimCharge,
+    DeviceQuota,
+    QuotaError,
+    QuotaFinding,
+    QuotaKey,
+    QuotaResource,
+    QuotaShape,
+    QuotaTree,
+    WithdrawnDevice,
+)
 from solver.domain.reasons import (
     ALLOCATED_ELSEWHERE,
     FITS_ALONE,
+    INCURABLE,
     CopyCount,
     NearestChange,
     NodeDiagnosis,
@@ -175,14 +189,11 @@ from solver.domain.reasons import (
 from solver.domain.search_params import SearchParams, SearchStage
 from solver.domain.snapshot import (
     EXPECTED_ROOM,
-    HOSTNAME,
     PACK,
     SPREAD,
     TOPOLOGY,
     Batch,
     ExpectedPod,
-    Namespace,
-    Node,
     OwnedDevices,
     Policy,
     Snapshot,

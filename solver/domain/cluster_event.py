@@ -38,6 +38,8 @@ class ClusterEvent(StrEnum):
     """The labels of a pod on a node changed."""
     NAMESPACE_CHANGED = "NamespaceChanged"
     """A namespace was added or deleted, or its labels changed: terms with a namespaceSelector match other pods."""
+    QUOTA_CHANGED = "QuotaChanged"
+    """A DeviceQuota was added, changed or deleted."""
     NOMINATION_ENDED = "NominationEnded"
     """A pod of any scheduler no longer waits for its nominated node: what was kept for it there is free."""
     RESERVATION_RELEASED = "ReservationReleased"

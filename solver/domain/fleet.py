@@ -124,7 +124,8 @@ class FleetDevice(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="c
     `node` is the only node that can use it, also one that does not exist; it is empty where several can. `nodes` are
     all existing nodes that can use it, sorted; None for every node. `open_nodes` are those that take pods.
     `kind` is its product, with the profile of a partition, `parent` the whole device that a partition was cut from, if
-    its driver names it. `classes` are the DeviceClasses whose selectors match it.
+    its driver names it. `is_network` says that it is a network card: lists have these last. `classes` are the
+    DeviceClasses whose selectors match it.
     `domain` is the value of the first of `Policy.group_labels` that its node has (an NVLink domain), `root` that of the
     first of `Policy.group_attributes` that it publishes (a PCIe root). `is_suspect` says that a pod failed on it lately
     or that it was reported unhealthy: it is allocated last.
@@ -139,6 +140,7 @@ class FleetDevice(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="c
     root: str = ""
     kind: str = ""
     parent: str = ""
+    is_network: bool = False
     classes: tuple[str, ...] = ()
     state: DeviceState = DeviceState.FREE
     problems: tuple[DeviceProblem, ...] = ()
@@ -210,14 +212,18 @@ class FragmentingPod(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     """
     A pod that holds devices beside free ones that the typical requests cannot use.
 
-    `held` is how many devices it holds on the node, `stranded` the expected number of free devices there that a request
-    of the mix cannot get.
+    `held` is how many devices of `device_class` it holds on the node, where `pods` hold some. `stranded` is the
+    expected number of free devices there that a request of the mix cannot get. `size` is what the largest request asks
+    for that the node could serve without these pods; 0 where it could serve no other one.
     """
 
     pod: PodId
     node: str
     held: int
     stranded: float
+    device_class: str = ""
+    size: int = 0
+    pods: int = 0
 
 
 class FleetSupply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

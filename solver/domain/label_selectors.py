@@ -121,6 +121,32 @@ class TaintEffect(StrEnum):
     NO_EXECUTE = "NoExecute"
 
 
+GOING_TAINTS: Final = frozenset(
+    {
+        "karpenter.sh/disrupted",
+        "ToBeDeletedByClusterAutoscaler",
+        "DeletionCandidateOfClusterAutoscaler",
+        "aws-node-termination-handler/spot-itn",
+        "aws-node-termination-handler/scheduled-maintenance",
+        "aws-node-termination-handler/asg-lifecycle-termination",
+        "aws-node-termination-handler/rebalance-recommendation",
+        "cloud.google.com/impending-node-termination",
+        "node.cloudprovider.kubernetes.io/shutdown",
+    }
+)
+"""
+Keys of the taints of nodes that are about to go: autoscalers remove them, or the provider takes them back.
+
+A toleration without a key does not tolerate them, but for pods that belong to the node (`Pod.belongs_to_node`).
+"""
+_PASSING: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "karpenter.sh/")
+
+
+def is_passing(taint: "Taint") -> bool:
+    """Whether a taint tells of a state of its node that a new node of the same kind would not have."""
+    return taint.key in GOING_TAINTS or taint.key.startswith(_PASSING)
+
+
 BINDING_FAILED_TAINT: Final = "dovetail.dev/binding-failed"
 """
 Key of the taint of a device whose binding conditions failed. The scheduler keeps the taint; it is not in the API. Only

@@ -15,10 +15,11 @@ from solver.domain.budget import LeftOutPod, QuarantinedObject, StageStop
 from solver.domain.claim import Allocation, Claim, ExtendedResourceClaim
 from solver.domain.device import ResourceSlice
 from solver.domain.ids import ClaimId, DeviceId, PodId
+from solver.domain.node import Node
 from solver.domain.pod import NodeAllocatableClaimStatus
 from solver.domain.preemption import NodeReservation, Victim
 from solver.domain.reasons import Reason
-from solver.domain.snapshot import Batch, Node
+from solver.domain.snapshot import Batch
 from solver.domain.volumes import CSINode, VolumeBinding
 
 

@@ -104,20 +104,24 @@ class PreemptionRules(msgspec.Struct, frozen=True, kw_only=True):
 
     `is_enabled` allows preemption for node resources (cpu, memory, ports and so on), `frees_devices` also for devices.
     Victims are pods of `scheduler_names`. Victims with devices must have run for `minimum_run_seconds` at `now`
-    (seconds since the epoch). A plan evicts at most `most_victims` pods; `ceiling` is the largest value of that limit,
-    reached after a while without evictions. `protection` binds preemptors with a priority below `binds_below`; for
-    others it is best effort, as PodDisruptionBudgets are in kube-scheduler.
+    (seconds since the epoch), and preemptors must be `delay_seconds` old. A plan evicts at most `most_victims` pods;
+    `ceiling` is the largest value of that limit, reached after a while without evictions. `protection` binds preemptors
+    with a priority below `binds_below`; for others it is best effort, as PodDisruptionBudgets are in kube-scheduler.
     """
 
     is_enabled: bool = False
     frees_devices: bool = False
     scheduler_names: tuple[str, ...] = ()
     minimum_run_seconds: int = 0
+    delay_seconds: int = 0
     now: int = 0
     most_victims: int = 1 << 20
     ceiling: int = 1 << 20
     protection: Protection = Protection()
     binds_below: int = SYSTEM_CRITICAL_PRIORITY
+    reclaims: bool = False
+    """Whether pods of the same priority that borrow are victims too, for a pod within the guarantee of its quota."""
+    reclaim_minimum_run_seconds: int = 0
 
     def binding(self, priority: int) -> Protection:
         """Return the protection of pods from preemptors of a priority."""

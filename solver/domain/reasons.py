@@ -125,6 +125,10 @@ class ReasonCode(StrEnum):
     """The gang's PodGroup or annotations cannot be decoded, or its members contradict each other."""
     GANG_UNPLACED = "GangUnplaced"
     """Enough members of the pod's gang exist, and too few of them fit together."""
+    GANG_BLOCKED = "GangBlocked"
+    """A member of the pod's gang can start on no node, existing or new, and the gang not without it."""
+    NO_SHAPE = "NoShape"
+    """The pod fits on no node if it were empty, and these show every shape of node that can be added."""
     PREEMPTING = "Preempting"
     """The victims of the pod, or pods that terminate by themselves, are not gone yet."""
     NO_VICTIMS = "NoVictims"
@@ -137,6 +141,8 @@ class ReasonCode(StrEnum):
     """The node has room for the pod that a DeviceHold keeps for other pods, which are still to come."""
     RESERVATION_PENDING = "ReservationPending"
     """A node is reserved for the pod, and the resources that it needs there are not free yet."""
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    """A DeviceQuota of the pod's namespace, or one above it, allows fewer devices than the pod would add."""
     OUTRANKED = "Outranked"
     """The pod would fit alone; pods of higher priority, or more pods, need the same room."""
     BUDGET = "Budget"
@@ -157,6 +163,21 @@ class ReasonCode(StrEnum):
 
 FITS_ALONE: Final = frozenset({ReasonCode.OUTRANKED, ReasonCode.BUDGET})
 """Codes of pods that fit alone: other pods get the room, or time ended."""
+INCURABLE: Final = frozenset(
+    {
+        ReasonCode.POD_INVALID,
+        ReasonCode.CLAIM_NOT_OWNED,
+        ReasonCode.CLAIM_INVALID,
+        ReasonCode.CLAIM_TAINTED,
+        ReasonCode.CLAIM_TOO_LARGE,
+        ReasonCode.CLASS_MISSING,
+        ReasonCode.SELECTOR_INVALID,
+        ReasonCode.VOLUME_CLAIM_UNUSABLE,
+        ReasonCode.VOLUME_MISSING,
+        ReasonCode.NO_SHAPE,
+    }
+)
+"""Codes of what is wrong with a pod, its claims or its volumes on whatever node, and does not pass by itself."""
 ALLOCATED_ELSEWHERE: Final = frozenset({ReasonCode.CLAIM_ELSEWHERE, ReasonCode.CLAIM_OUT_OF_REACH})
 """The allocation of a claim keeps the pod from nodes that it could run on."""
 

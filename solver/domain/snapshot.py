@@ -1,8 +1,4 @@
-"""
-The input of a decision: `Snapshot` (the cluster), `Batch` (the pods to place) and `Policy` (the objective).
-
-Nodes and namespaces (core/v1) are here too.
-"""
+"""The input of a decision: `Snapshot` (the cluster), `Batch` (the pods to place) and `Policy` (the objective)."""
 
 from collections.abc import Collection, Sequence
 from typing import Final
@@ -12,11 +8,13 @@ import msgspec
 from solver.domain.claim import Claim, Constraint, Request
 from solver.domain.device import DeviceClass, DeviceTaintRule, ResourceSlice
 from solver.domain.gang import Gang
-from solver.domain.hold import DeviceHold
+from solver.domain.holds import DeviceHold
 from solver.domain.ids import CounterId, DeviceId, GangId, PodId
-from solver.domain.label_selectors import NodeSelectorTerm, Taint
+from solver.domain.label_selectors import NodeSelectorTerm
+from solver.domain.node import Namespace, Node
 from solver.domain.pod import Pod
 from solver.domain.preemption import NodeReservation, NodeReservationLimits, PodDisruptionBudget, PreemptionRules
+from solver.domain.quotas import DeviceQuota, WithdrawnDevice
 from solver.domain.volumes import (
     CSIDriver,
     CSINode,
@@ -26,35 +24,6 @@ from solver.domain.volumes import (
     StorageClass,
     VolumeAttachment,
 )
-
-HOSTNAME: Final = "kubernetes.io/hostname"
-"""The label with a node's own name."""
-
-
-class Namespace(msgspec.Struct, frozen=True, kw_only=True):
-    """A namespace with its labels, sorted by key."""
-
-    name: str
-    labels: tuple[tuple[str, str], ...] = ()
-
-
-class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """
-    A node.
-
-    `allocatable` is sorted by resource name: cpu in millicores, everything else in whole units (bytes, pods,
-    devices). `labels` is sorted by key, and so is `declared_features` (`status.declaredFeatures`, KEP-5328). `images`
-    are pairs of image name and size in bytes.
-    """
-
-    name: str
-    uid: str = ""
-    labels: tuple[tuple[str, str], ...] = ()
-    taints: tuple[Taint, ...] = ()
-    is_unschedulable: bool = False
-    allocatable: tuple[tuple[str, int], ...] = ()
-    images: tuple[tuple[str, int], ...] = ()
-    declared_features: tuple[str, ...] = ()
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +59,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     draws: tuple[tuple[DeviceId, tuple[tuple[CounterId, int], ...]], ...] = ()
     holds: tuple[DeviceHold, ...] = ()
     """Room that is held for pods to come; places that a pod of `pods` has used up are marked as used."""
+    quotas: tuple[DeviceQuota, ...] = ()
+    withdrawn: tuple[WithdrawnDevice, ...] = ()
+    """Devices that claims hold and no slice publishes any more; kept only where there are quotas."""
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -251,6 +223,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     owned: OwnedDevices = OwnedDevices()
     sums_priorities: bool = False
     """One level that sums the priorities of placed pods, instead of one level per priority; for comparisons."""
+    counts_devices: bool = False
+    """Whether as many devices as possible are given to pods that wait, and not devices to as many pods as possible."""
     preemption: PreemptionRules = PreemptionRules()
     node_reservations: NodeReservationLimits = msgspec.field(
         default=NodeReservationLimits(), name="holds"
@@ -261,3 +235,5 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to allocate devices on nodes whose device plugin serves them as their class's extended resource too."""
     expected: tuple[ExpectedPod, ...] = ()
     """What is likely to come, for the level `expected-room`."""
+    shapes_are_complete: bool = False
+    """Whether the nodes show every shape of node that can be added."""

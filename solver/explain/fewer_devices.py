@@ -47,7 +47,7 @@ def _way(problem: Problem, pod_class: PodClass, count: int) -> str:
     if special is not None:
         return f"request {count} {special.mappings[0].resource} in a new pod"
     source = "template" if any(each.template for each in pod.claims) else "claim"
-    return f"this needs a new {source}, because claims are immutable"
+    return f"to ask for so many, write a new {source}, as a claim cannot be changed"
 
 
 def most_devices(problem: Problem, parts: tuple[Part, ...], conditions: Iterable[Condition]) -> tuple[int, int]:

@@ -65,6 +65,7 @@ _PLUGINS: Final = {
     ReasonCode.GANG_TOPOLOGY: FilterPlugin.OWN,
     ReasonCode.NODE_RESERVED: FilterPlugin.OWN,
     ReasonCode.ROOM_HELD: FilterPlugin.OWN,
+    ReasonCode.QUOTA_EXCEEDED: FilterPlugin.OWN,
 }
 """The plugin of each code; every other code of a node is about its devices."""
 _SEVERAL: Final = frozenset({FilterPlugin.NODE_RESOURCES_FIT, FilterPlugin.VOLUME_BINDING})

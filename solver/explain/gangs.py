@@ -68,13 +68,17 @@ class GangReasons:
         entries = tuple(family for family in families for _ in family[0].members)
         stop = self.explanation.should_stop
         placer = Greedy(self.problem, FitCache(self.problem), Order.QUEUE_BEST_FIT, stop=stop).start()
-        found = units.most(placer, PlacementUnit(entries, rule), rule)
+        unit = PlacementUnit(entries, rule)
+        found = units.most(placer, unit, rule)
         if found.pods >= rule.need or placer.is_cut:
             return None  # the other domains were not tried
         parts = [_lead(rule, found, "beside the pods that are placed" if self.is_after else "now")]
+        if rule.required and units.fits_anywhere(placer, unit, rule):
+            scope = " and ".join(f"one {level.level}" for level in rule.required)
+            parts.append(f"they fit, and not in {scope}: a new node helps there only, which autoscalers do not look at")
         parts += (*(self._fitting(families) if found.pods else ()), *self._stuck(rule, families))
         hint = self.outlook.absent_level(rule)
-        parts += () if hint or self.is_after else self.outlook.needs(rule, PlacementUnit(entries, rule))
+        parts += () if hint or self.is_after else self.outlook.needs(rule, unit)
         reason = Reason(code=ReasonCode.GANG_UNPLACED, message="; ".join(parts), status=_status(rule, found))
         return hinted(reason, hint)
 

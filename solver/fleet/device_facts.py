@@ -18,9 +18,11 @@ from solver.domain import Claim, ConsumerReference, Device, DeviceId, Node, PodI
 from solver.domain.fleet import DeviceHolder, DeviceProblem, SinceSource, UnusableCause
 from solver.rules.taints.values import NOT_READY_TAINTS
 
-_PRODUCTS: Final = ("productName", "model", "type")
+_PRODUCTS: Final = ("productName", "model", "pciDevice", "type")
 """Attributes with or without a domain; the first that a device has counts."""
 _PROFILES: Final = ("profile", "partitionProfile")
+_NETWORK: Final = frozenset({"ifName", "mac", "rdmaDevice"})
+"""Attributes of network cards, as DRANET and the drivers of vendors publish them."""
 _PARENT: Final = "parentUUID"
 """The whole device that a partition was cut from, as NVIDIA's driver publishes it."""
 _name: Final = itemgetter(0)
@@ -29,26 +31,31 @@ Holders = Mapping[DeviceId, tuple[DeviceHolder, ...]]
 
 
 class Product(NamedTuple):
-    """A product with the profile of a partition, and the name of the partition's parent; empty where not published."""
+    """
+    A product with the profile of a partition, and the name of the partition's parent; empty where not published.
+
+    `is_network` says that the device is a network card.
+    """
 
     name: str
     parent: str
+    is_network: bool = False
 
 
 def product_of(device: Device) -> Product:
     """Return the product that a device publishes."""
     attributes = device.attributes
-    parts, parent = _places(tuple(map(_name, attributes)))
+    parts, parent, is_network = _places(tuple(map(_name, attributes)))
     name = " ".join([str(attributes[position][1].value) for position in parts])
-    return Product(name, str(attributes[parent][1].value) if parent >= 0 else "")
+    return Product(name, str(attributes[parent][1].value) if parent >= 0 else "", is_network)
 
 
 @lru_cache(maxsize=1024)
-def _places(names: tuple[str, ...]) -> tuple[tuple[int, ...], int]:
+def _places(names: tuple[str, ...]) -> tuple[tuple[int, ...], int, bool]:
     """
     Return the positions of the attributes that name product and profile, and of that of the parent, -1 without one.
 
-    Thousands of devices have the same attributes.
+    The last value says whether these are the attributes of a network card. Thousands of devices have the same ones.
     """
     products, profiles, parent = dict[int, int](), dict[int, int](), -1
     for position, name in enumerate(names):
@@ -59,7 +66,8 @@ def _places(names: tuple[str, ...]) -> tuple[tuple[int, ...], int]:
             products[_PRODUCTS.index(bare)] = position
         elif bare in _PROFILES:
             profiles[_PROFILES.index(bare)] = position
-    return tuple(found[min(found)] for found in (products, profiles) if found), parent
+    is_network = any(name.rpartition("/")[2] in _NETWORK for name in names)
+    return tuple(found[min(found)] for found in (products, profiles) if found), parent, is_network
 
 
 def holders_of(snapshot: Snapshot, pod_uids: Collection[str] | None = None) -> Holders:

@@ -239,6 +239,7 @@ class _FleetBuilder:
             root=self._root(device_id.driver, device),
             kind=product.name,
             parent=product.parent,
+            is_network=product.is_network,
             classes=self._classes_of(device_id.driver, device),
             state=_state_without_room(holders),
             problems=(
@@ -265,6 +266,7 @@ class _FleetBuilder:
             root=self._root(record.id.driver, device),
             kind=product.name,
             parent=product.parent,
+            is_network=product.is_network,
             classes=self.classes.get(record.index, ()),
             state=self._state(record, is_usable=not problems),
             problems=problems,

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from solver.domain import PodId
-from solver.domain.fleet import Fleet, FleetDevice, FragmentingPod, RequestSize
+from solver.domain.fleet import DeviceState, Fleet, FleetDevice, FragmentingPod, RequestSize
 from solver.fleet.blocks import Rooms
 
 _MOST_CAUSES: Final = 10
@@ -48,12 +48,28 @@ def causes(devices: Iterable[FleetDevice], rooms: Rooms, sizes: Sequence[Request
     parts = _unusable_parts(rooms, sizes)
     stranded = {node: room * parts[room] for node, room in rooms.items() if room * parts[room]}
     held: Counter[tuple[PodId, str]] = Counter()
+    wholes: Counter[str] = Counter()
     for device in devices if stranded else ():
         if device.node in stranded:
             pods = {pod for each in device.holders if not each.admin_access for pod in each.pods}
             held.update((pod, device.node) for pod in pods)
+            wholes[device.node] += device.state is not DeviceState.UNUSABLE
+    users = Counter(node for _, node in held)
+    kept_out = {
+        node: max((each.count for each in sizes if rooms[node] < each.count <= whole), default=0)
+        for node, whole in wholes.items()
+    }
     found = [
-        FragmentingPod(pod=pod, node=node, held=count, stranded=stranded[node]) for (pod, node), count in held.items()
+        FragmentingPod(
+            pod=pod,
+            node=node,
+            held=count,
+            stranded=stranded[node],
+            device_class=sizes[0].device_class,
+            size=kept_out[node],
+            pods=users[node],
+        )
+        for (pod, node), count in held.items()
     ]
     found.sort(key=lambda each: (-each.stranded / each.held, each.pod, each.node))
     return tuple(found[:_MOST_CAUSES])

@@ -80,11 +80,16 @@ def grouped_supply(fleet: Fleet, devices: Sequence[FleetDevice], by: Sequence[Gr
     at = by.index(Grouping.CLASS) if Grouping.CLASS in by and Grouping.NAMESPACE not in by else -1
     rows = tuple(
         SupplyRow(values, supply_of(members, sizes.get(values[at], ()) if at >= 0 else ()))
-        for values, members in sorted(groups.items())
+        for values, members in sorted(groups.items(), key=lambda group: _place(group[0], group[1], at))
     )
     number, causes = _fragmentation(fleet, devices, sizes)
     is_part = len(devices) < len(fleet.devices)
     return GroupedSupply(by=tuple(by), rows=rows, fragmentation=number, causes=causes, is_part=is_part)
+
+
+def _place(values: tuple[str, ...], members: Sequence[FleetDevice], at: int) -> tuple[bool, bool, tuple[str, ...]]:
+    """Return where a group stands in a list: network cards after other devices, and devices without a class last."""
+    return all(each.is_network for each in members), at >= 0 and not values[at], values
 
 
 def _fragmentation(

@@ -188,6 +188,8 @@ class Condition(NamedTuple):
     state: State
     wide: State
     is_unused: bool
+    quota: State = ()
+    """What quotas leave to the pod, no more than it can count; empty where none binds it."""
 
 
 class Cost(NamedTuple):
@@ -216,7 +218,7 @@ def serve(problem: Problem, parts: tuple[Part, ...], condition: Condition) -> De
     if not all(problem.options(part.component, group) for part in parts):
         return None
     steps, work = problem.params.greedy_options, problem.params.greedy_device_types
-    ledger = NodeLedger.of(condition.state, condition.wide)
+    ledger = NodeLedger.of(condition.state, condition.wide, condition.quota)
     attempt = Attempt(problem, group, ledger, steps=steps, work=work)
     copies = [
         (index, _Copy(problem.requests.components[part.component], problem.options(part.component, group)))
@@ -232,7 +234,8 @@ def serve(problem: Problem, parts: tuple[Part, ...], condition: Condition) -> De
         picks[index].append(found[position])
     local = tuple(ledger.local)
     used = local != condition.state
-    after = Condition(condition.group, local, tuple(ledger.wide), condition.is_unused and not used)
+    is_unused = condition.is_unused and not used
+    after = Condition(condition.group, local, tuple(ledger.wide), is_unused, tuple(ledger.quota))
     opened_nodes = int(condition.is_unused and used)
     chosen = attempt.rank, ledger.suspects, ledger.distance
     cost = Cost(*chosen, opened_nodes, ledger.opened, ledger.value, _leftover(group, local))

@@ -19,6 +19,7 @@ from solver.greedy import units
 from solver.greedy.device_fit import Condition, DeviceFit, FitCache, reach
 from solver.greedy.node_score import FIRST, FREE, NEVER, RANK, NodeRatings, Rating, ScoreCache
 from solver.greedy.placement_state import Tracker, trackers
+from solver.greedy.quota_tracker import QuotaTracker
 from solver.greedy.units import Saved
 from solver.problem.costs.cost_model import CostTracker
 from solver.problem.devices.layout import State
@@ -38,6 +39,7 @@ class Order(Enum):
     QUEUE_FIRST_FIT = "queue, first fit"
     QUEUE_BEST_FIT = "queue, best fit"
     SMALL_BEST_FIT = "small first, best fit"
+    LARGE_BEST_FIT = "large first, best fit"
 
 
 def _never() -> bool:
@@ -47,6 +49,8 @@ def _never() -> bool:
 def candidates(problem: Problem, stop: Callable[[], bool] = _never) -> list[Solution]:
     """
     Return the solutions of first fit, best fit and best fit with small pods first; no order dominates another.
+
+    Where devices count, and not pods, large ones come first in place of small ones.
 
     Each ends where it is once `stop` says so, and none begins after that. First fit runs first, and tries one pod or
     gang at least. The others run only if it tried all pods, the last one only if best fit does not place all of them.
@@ -62,7 +66,8 @@ def candidates(problem: Problem, stop: Callable[[], bool] = _never) -> list[Solu
     if len(found[0].choices) == sum(family[0].size for family in problem.families):
         return found
     if runs(SearchStage.GREEDY_SMALL_FIRST) and not stop():
-        found.append(Greedy(problem, fit_cache, Order.SMALL_BEST_FIT).run(stop))
+        order = Order.LARGE_BEST_FIT if problem.policy.counts_devices else Order.SMALL_BEST_FIT
+        found.append(Greedy(problem, fit_cache, order).run(stop))
     return found
 
 
@@ -87,11 +92,13 @@ class Greedy:
     stop: Callable[[], bool] = _never
     is_cut: bool = False
     """Whether time ended while nodes were rated or domains were tried: the others are passed over."""
+    quotas: QuotaTracker = field(init=False)
     scores: ScoreCache = field(init=False)
     preferring: CostTracker = field(init=False)
     scoring: CostTracker = field(init=False)
 
     def __post_init__(self) -> None:
+        self.quotas = QuotaTracker.of(self.problem.rules.quotas)
         self.scores = ScoreCache(self.fit_cache, self.stop)
         self.preferring = CostTracker(self.problem.costs.preferences)
         self.scoring = CostTracker(self.problem.costs.scores)
@@ -171,22 +178,14 @@ class Greedy:
     def sequence(self) -> list[tuple[PodClass, ...]]:
         """One entry per pod, by priority and then by the order of this run; a gang goes by its first pod."""
         entries = [(member, family) for family in self.problem.families for member in family[0].members]
-        sign = int(self.order is Order.SMALL_BEST_FIT)
-        sizes = {family[0].index: sign * max(map(self._size, family)) for family in self.problem.families}
+        sign = int(self.order is Order.SMALL_BEST_FIT) - int(self.order is Order.LARGE_BEST_FIT)
+        sizes = {family[0].index: sign * max(map(self.problem.devices_of, family)) for family in self.problem.families}
 
         def place(entry: tuple[int, tuple[PodClass, ...]]) -> tuple[int, bool, int, int]:
             member, (first, *_) = entry
             return -first.tier.priority, not first.tier.is_overdue, sizes[first.index], member
 
         return [family for _, family in sorted(entries, key=place)]
-
-    def _size(self, pod_class: PodClass) -> int:
-        components = self.problem.requests.components
-        return sum(
-            part.copies
-            * sum(max(ask.needed for ask in alternatives) for alternatives in components[part.component].requests)
-            for part in pod_class.parts
-        )
 
     def save(self) -> Saved:
         """Remember everything that placing changes."""
@@ -196,6 +195,7 @@ class Greedy:
             condition_of=self.condition_of.copy(),
             anchors=dict(self.anchors),
             trackers=[each.copy() for each in self.trackers],
+            quotas=self.quotas.copy(),
             cost_trackers=(self.preferring.copy(), self.scoring.copy()),
             choices=len(self.solution.choices),
             shared=dict(self.solution.shared),
@@ -207,7 +207,7 @@ class Greedy:
         self._left = {resource: amounts.copy() for resource, amounts in saved.free.items()}
         self.wide, self.condition_of = saved.wide, saved.condition_of.copy()
         self.anchors = dict(saved.anchors)
-        self.trackers = [each.copy() for each in saved.trackers]
+        self.trackers, self.quotas = [each.copy() for each in saved.trackers], saved.quotas.copy()
         self.preferring, self.scoring = (each.copy() for each in saved.cost_trackers)
         del self.solution.choices[saved.choices :]
         self.solution.shared = dict(saved.shared)
@@ -221,7 +221,7 @@ class Greedy:
         fresh = tuple(each for each in family[0].shared if each not in self.anchors)
         joined = tuple(part for each in fresh for part in self.problem.shared[each].parts)
         best: tuple[Rating, int, PodClass] | None = None
-        for pod_class in family:
+        for pod_class in family if len(family) == 1 else sorted(family, key=lambda each: each.guarantee < 0):
             chosen = self._choose(pod_class, pod_class.parts + joined, within.get(pod_class.index))
             if chosen is not None and (best is None or chosen < best[:2]):
                 best = (*chosen, pod_class)
@@ -293,25 +293,30 @@ class Greedy:
         Rules among pods reach farther, and a class of one pod is not asked again.
         """
         if self.trackers or pod_class.shared or pod_class.size == 1:
-            return self._rated_at(parts, slice(None), self.open_nodes(pod_class))
-        key = (pod_class.index, parts)
+            return self._rated_at(pod_class, parts, slice(None), self.open_nodes(pod_class))
+        key, beyond = (pod_class.index, parts), (self.wide, self.quotas.key(pod_class))
         known = self.standings.get(key)
-        if known is None or known.wide != self.wide:
-            ratings = self._rated_at(parts, slice(None), self._roomy(pod_class, slice(None)))
+        if known is None or known.wide != beyond:
+            ratings = self._rated_at(pod_class, parts, slice(None), self._roomy(pod_class, slice(None)))
             if len(self.standings) < self.problem.params.greedy_cached_classes:
-                self.standings[key] = NodeRatings(ratings, len(self.changed), self.wide)
+                self.standings[key] = NodeRatings(ratings, len(self.changed), beyond)
             return ratings
         if known.changes < len(self.changed):
             nodes = np.array(self.changed[known.changes :], dtype=np.int64)
-            known.ratings[nodes] = self._rated_at(parts, nodes, self._roomy(pod_class, nodes))
+            known.ratings[nodes] = self._rated_at(pod_class, parts, nodes, self._roomy(pod_class, nodes))
             known.changes = len(self.changed)
         return known.ratings
 
-    def _rated_at(self, parts: tuple[Part, ...], nodes: _Nodes, mask: Mask) -> npt.NDArray[np.int64]:
+    def _rated_at(
+        self, pod_class: PodClass, parts: tuple[Part, ...], nodes: _Nodes, mask: Mask
+    ) -> npt.NDArray[np.int64]:
         """Rate some nodes, of which `mask` leaves those that matter."""
-        conditions = self.condition_of[nodes]
-        scores = self.scores.of(parts, self.wide, conditions[mask])
-        return np.where(mask, scores[conditions], NEVER)
+        conditions, ratings = self.condition_of[nodes], np.full(len(mask), NEVER, dtype=np.int64)
+        for quota, where in self.quotas.variants(pod_class, self.problem.node_count):
+            here = mask if where is None else mask & where[nodes]
+            scores = self.scores.of(parts, self.wide, conditions[here], quota)
+            ratings = np.where(here, scores[conditions], ratings)
+        return ratings
 
     def _best_liked(self, pod_class: PodClass, mask: Mask) -> int:
         """For pods that take no device: the first node, or the one that is preferred, and of those the best score."""
@@ -339,11 +344,13 @@ class Greedy:
                 cost_tracker.take(pod_class.index, node)
 
     def _take(self, pod_class: PodClass, parts: tuple[Part, ...], fresh: tuple[int, ...], node: int) -> None:
-        served = self.scores.serve(parts, int(self.condition_of[node]), self.wide) if parts else None
+        quota = self.quotas.state(pod_class, node) if parts else ()
+        served = self.scores.serve(parts, int(self.condition_of[node]), self.wide, quota) if parts else None
         if parts and served is None:
             raise AssertionError("a node was chosen that cannot serve the pod")
         self._use(pod_class, node)
         if served is not None:
+            self.quotas.take(pod_class, node, quota, served.after.quota)
             self.wide = served.after.wide
             self.condition_of[node] = self.scores.number(
                 (served.after.group, served.after.state, served.after.is_unused)
@@ -379,9 +386,11 @@ class Greedy:
                 return True
             group, state, is_unused = self.scores.conditions[int(self.condition_of[node])]
             local, wide = narrowed(state, self.wide)
-            served = self.scores.fits.serve(parts, Condition(group, local, wide, is_unused))
+            quota = self.quotas.state(pod_class, node)
+            served = self.scores.fits.serve(parts, Condition(group, local, wide, is_unused, quota))
             if served is not None:
                 self._use(pod_class, node)
+                self.quotas.take(pod_class, node, quota, served.after.quota)
                 self.wide = _less(self.wide, wide, served.after.wide)
                 left = _less(state, local, served.after.state)
                 self.condition_of[node] = self.scores.number((group, left, served.after.is_unused))

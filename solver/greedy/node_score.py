@@ -39,7 +39,7 @@ class NodeRatings:
 
     ratings: npt.NDArray[np.int64]
     changes: int
-    wide: State
+    wide: tuple[State, ...]
 
 
 def score(cost: Cost) -> int:
@@ -65,14 +65,15 @@ class ScoreCache:
     Scores of node conditions: nodes in the same condition are served alike, and each condition is asked once.
 
     A condition (description of the node, budgets left, whether it is whole) has a number; `scores` holds one array by
-    number for the parts of a pod and what is left of the cluster-wide budgets, -1 where nothing was asked yet.
+    number for the parts of a pod and what is left of the cluster-wide budgets and of quotas, -1 where nothing was asked
+    yet.
     """
 
     fits: FitCache
     stop: Callable[[], bool]
     conditions: list[tuple[int, State, bool]] = field(default_factory=list)
     numbers: dict[tuple[int, State, bool], int] = field(default_factory=dict)
-    scores: dict[tuple[tuple[Part, ...], State], npt.NDArray[np.int64]] = field(default_factory=dict)
+    scores: dict[tuple[tuple[Part, ...], State, State], npt.NDArray[np.int64]] = field(default_factory=dict)
     is_cut: bool = False
     """Whether time ended while conditions were scored: those that were not asked count as unfit."""
 
@@ -83,25 +84,27 @@ class ScoreCache:
             self.conditions.append(condition)
         return self.numbers[condition]
 
-    def serve(self, parts: tuple[Part, ...], number: int, wide: State) -> DeviceFit | None:
+    def serve(self, parts: tuple[Part, ...], number: int, wide: State, quota: State = ()) -> DeviceFit | None:
         """Serve parts on a node in a condition."""
         group, state, is_unused = self.conditions[number]
-        return self.fits.serve(parts, Condition(group, state, wide, is_unused))
+        return self.fits.serve(parts, Condition(group, state, wide, is_unused, quota))
 
-    def of(self, parts: tuple[Part, ...], wide: State, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def of(
+        self, parts: tuple[Part, ...], wide: State, wanted: npt.NDArray[np.int64], quota: State = ()
+    ) -> npt.NDArray[np.int64]:
         """Return the scores of all conditions for some parts, by number; those that are wanted are up to date."""
-        scores = self.scores.get((parts, wide))
+        scores = self.scores.get((parts, wide, quota))
         if scores is None or len(scores) < len(self.conditions):
             grown = np.full(2 * len(self.conditions), -1, dtype=np.int64)
             if scores is not None:
                 grown[: len(scores)] = scores
-            scores = self.scores[parts, wide] = grown
+            scores = self.scores[parts, wide, quota] = grown
         missing = wanted[scores[wanted] < 0]
         for count, number in enumerate(np.unique(missing).tolist() if len(missing) else ()):
             if count and self.stop():
                 self.is_cut = True
                 return np.where(scores < 0, NEVER, scores)
-            served = self.serve(parts, number, wide)
+            served = self.serve(parts, number, wide, quota)
             scores[number] = NEVER if served is None else self._score(number, served.cost)
         return scores
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from solver.arrays import Amounts, Mask
 from solver.greedy.placement_state import Tracker
+from solver.greedy.quota_tracker import QuotaTracker
 from solver.problem.costs.cost_model import CostTracker
 from solver.problem.devices.layout import State
 from solver.problem.node_arrays import pods_that_fit
@@ -42,6 +43,7 @@ class Saved:
     condition_of: npt.NDArray[np.int64]
     anchors: dict[int, Mask]
     trackers: list[Tracker]
+    quotas: QuotaTracker
     cost_trackers: tuple[CostTracker, CostTracker]
     choices: int
     shared: dict[int, SharedChoice]
@@ -138,6 +140,14 @@ def most(placer: Placer, unit: PlacementUnit, rule: GangRule) -> GangFit:
         if count > best.pods or not best.row:
             best = GangFit(count, rule.required, row)
     return best
+
+
+def fits_anywhere(placer: Placer, unit: PlacementUnit, rule: GangRule) -> bool:
+    """Whether enough pods of a gang fit where no topology is asked of them; the placer is left as it was."""
+    saved = placer.save()
+    count = _place_in(placer, unit, rule, (), (), with_minimum=False)
+    placer.restore(saved)
+    return count >= rule.need
 
 
 def _place_in(

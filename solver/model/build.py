@@ -7,7 +7,7 @@ import numpy as np
 
 from solver.arrays import Amounts
 from solver.domain import SearchStage
-from solver.model import devices, gangs, inter_pod, objective, pods, rounding_cuts, victims
+from solver.model import devices, gangs, inter_pod, objective, pods, quota_rows, rounding_cuts, victims
 from solver.model.cells import Cell, Cells, single
 from solver.model.form import IntegerForm
 from solver.model.variables import CellCapacity, DemandPool, Owner, PartAt, Variables
@@ -48,6 +48,7 @@ def build(
     pods.allocate_shared_once(variables)
     pods.allocate_all_of_a_user(variables)
     devices.supply_pools(variables)
+    quota_rows.add_quota_rows(variables)
     devices.add_distinct_devices(variables)
     devices.respect_budgets(variables)
     if problem.params.runs(SearchStage.ROUNDING_CUTS):
@@ -184,4 +185,5 @@ def pool_of(variables: Variables, at: PartAt, line: Line) -> DemandPool:
         takes=tuple(device.takes[line.demand] for device in devices),
         distinct=line.needed if line.needed > 1 and any(device.is_shareable for device in devices) else 0,
         owner=(at, line.request, line.alternative) if component.needs_identity else None,
+        quota=quota_rows.charging(variables, at, line) if variables.problem.rules.quotas.keys else None,
     )

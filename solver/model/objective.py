@@ -13,16 +13,16 @@ from functools import cached_property, partial
 from typing import Final
 
 from solver.domain import ADDED_NODES, EXPECTED_ROOM, NODE_PRICES
-from solver.model import expected_room, fragmentation, node_prices, soft_costs
+from solver.model import expected_room, fragmentation, node_prices, quota_rows, soft_costs
 from solver.model.devices import taken
 from solver.model.form import Expression, LevelExpression
 from solver.model.fragmentation import Uses
 from solver.model.gangs import domains_used
 from solver.model.variables import Variables
 from solver.problem.devices.layout import whole
-from solver.problem.problem import DOMAIN_ALLOCATION, GANG_TOPOLOGY, Problem
+from solver.problem.problem import DOMAIN_ALLOCATION, GANG_TOPOLOGY, QUOTA_SHARES, Problem
 from solver.rules.forms.domains import NO_DOMAIN
-from solver.solution import Solution, node_uses
+from solver.solution import Solution, beyond_shares, node_uses
 
 Values = tuple[int, ...]
 """One number for each level, larger is better; compared as tuples."""
@@ -225,6 +225,13 @@ _LEVELS: Final = {
             lambda problem, counted: _gang_domains_in(problem, counted.solution),
             domains_used,
             decides_pods=True,
+        ),
+        ObjectiveLevel(
+            QUOTA_SHARES,
+            lambda problem, counted: -beyond_shares(problem, counted.solution),
+            quota_rows.beyond_shares,
+            decides_pods=True,
+            is_separable=False,
         ),
         ObjectiveLevel(
             "alternatives",

@@ -71,12 +71,21 @@ class PartAt(NamedTuple):
     cell: int
 
 
+class ChargedPool(NamedTuple):
+    """The limits and the share (-1: none) that demand counts for, and what one device of each type counts by key."""
+
+    limits: tuple[int, ...]
+    share: int
+    charges: tuple[Takes, ...]
+
+
 class DemandPool(NamedTuple):
     """
     Demand in a cell that is served from one set of types in one way, whatever it comes from.
 
     `distinct` is the count per request where shareable devices must differ within a request, else 0; `owner`
-    (with request and alternative) keeps demand apart that must not be mixed (see `Component.needs_identity`).
+    (with request and alternative) keeps demand apart that must not be mixed (see `Component.needs_identity`), and so
+    does `quota` where types count differently for quotas.
     """
 
     cell: int
@@ -84,6 +93,7 @@ class DemandPool(NamedTuple):
     takes: tuple[Takes, ...]
     distinct: int
     owner: tuple[PartAt, int, int] | None
+    quota: ChargedPool | None = None
 
 
 class CellCapacity(NamedTuple):
@@ -123,6 +133,8 @@ class Variables:
     """What pods that run take while their variable is 1, by cell and resource (see `model.victims`)."""
     kept_budgets: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     """What their claims take, by cell (-1: cluster-wide) and budget."""
+    kept_quotas: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    """What they count for limits of quotas (`QuotaLimits.limits`), by limit."""
     kept_shares: list[tuple[int, int, int]] = field(default_factory=list)
     """Shareable devices that their claims have opened: cell (-1: cluster-wide), type and variable."""
 

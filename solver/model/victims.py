@@ -33,12 +33,14 @@ class VictimClaim(NamedTuple):
     """
     What a claim takes while one of `victims` is kept, nodes being -1 for what is cluster-wide.
 
-    `budgets` are (node, budget, amount), `shares` of shareable devices are (node, type).
+    `budgets` are (node, budget, amount), `shares` of shareable devices are (node, type), `quotas` are limits of quotas
+    (by position in `QuotaLimits.limits`) with units.
     """
 
     victims: tuple[int, ...]
     budgets: tuple[tuple[int, int, int], ...]
     shares: tuple[tuple[int, int], ...]
+    quotas: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -69,12 +71,14 @@ def add_victims(variables: Variables, victims: PotentialVictims) -> None:
             (cell_of.get(node, -1), budget, amount) for node, budget, amount in claim.budgets if _near(node, cell_of)
         ]
         shares = [(cell_of.get(node, -1), each) for node, each in claim.shares if _near(node, cell_of)]
-        if not budgets and not shares:
+        if not (budgets or shares or claim.quotas):
             continue
         variable = _claim_variable(variables, [keep[victim] for victim in claim.victims])
         for cell, budget, amount in budgets:
             variables.kept_budgets[cell, budget].append((variable, amount))
         variables.kept_shares += [(cell, each, variable) for cell, each in shares]
+        for limit, units in claim.quotas:
+            variables.kept_quotas[limit].append((variable, units))
     for (node, budget), (unit, rest) in victims.units.items():
         key = cell_of.get(node, -1), budget
         if _near(node, cell_of) and key in variables.kept_budgets:

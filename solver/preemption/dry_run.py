@@ -8,7 +8,8 @@ the victims of some preemptors are searched: the cheapest nodes with the candida
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from heapq import nsmallest
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
@@ -39,6 +40,8 @@ from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import SolverCache
 
+_MOST_OF_QUOTA: Final = 64
+"""Units of a quota, beside those on the nodes that are searched, that are candidates for a pod which it keeps back."""
 Preemptor = tuple[Pod, ...]
 """A pod that waits, or the pods of a gang that wait: all of them get room, or none."""
 
@@ -92,11 +95,16 @@ class VictimCandidates:
 
     @classmethod
     def of(
-        cls, context: PreemptionContext, cluster: ClusterState, priority: int, protection: Protection
+        cls,
+        context: PreemptionContext,
+        cluster: ClusterState,
+        priority: int,
+        protection: Protection,
+        borrowers: frozenset[PodId] = frozenset(),
     ) -> "VictimCandidates":
-        """Collect the units that `protection` does not protect from preemptors of a priority."""
+        """Collect the units that `protection` does not protect from preemptors of a priority, and `borrowers`."""
         rules = context.rules
-        units = victim_units(cluster.snapshot, priority, rules, context.pdbs, protection)
+        units = victim_units(cluster.snapshot, priority, rules, context.pdbs, protection, borrowers=borrowers)
         by_node: defaultdict[str, list[int]] = defaultdict(list)
         by_quorum: defaultdict[GangQuorum, list[int]] = defaultdict(list)
         for number, unit in enumerate(units):
@@ -114,13 +122,19 @@ class VictimCandidates:
             by_quorum,
         )
 
-    def near(self, names: Iterable[str], budgets: tuple[PodDisruptionBudget, ...]) -> tuple[VictimUnit, ...]:
+    def near(
+        self, names: Iterable[str], budgets: tuple[PodDisruptionBudget, ...], namespaces: frozenset[str] = frozenset()
+    ) -> tuple[VictimUnit, ...]:
         """
         Return the units on nodes of these names, and the wide ones, in the order of their keys.
 
+        With them come the cheapest units of `namespaces`: wherever they run, they give back what counts for a quota.
         All units of a gang come with one of them. Units whose PodDisruptionBudget is used up are left out.
         """
         numbers = {number for name in names for number in self.by_node.get(name, ())} | self.wide
+        if namespaces:
+            held = (number for number, unit in enumerate(self.units) if unit.pods[0].id.namespace in namespaces)
+            numbers.update(nsmallest(_MOST_OF_QUOTA, held, key=lambda number: _harm(self.units[number])))
         quorums = {quorum for number in numbers if (quorum := self.units[number].quorum) is not None}
         numbers |= {number for quorum in quorums for number in self.by_quorum[quorum]}
         chosen = (self.units[number] for number in sorted(numbers - self.evicted))
@@ -134,6 +148,22 @@ class VictimCandidates:
         """Return the candidates that are left once some pods are evicted."""
         numbers = {self.by_pod[pod] for pod in pods if pod in self.by_pod}
         return replace(self, ranking=self.ranking.without(numbers), evicted=self.evicted | numbers)
+
+
+def _harm(unit: VictimUnit) -> tuple[int, int, int, int]:
+    return unit.protected, unit.priority, len(unit.pods), unit.seconds
+
+
+def _quota_namespaces(problem: Problem, batch: Batch) -> frozenset[str]:
+    """Return the namespaces that share a quota with pods of a batch, where a limit of it may bind these."""
+    quotas, wanted = problem.rules.quotas, {pod.id for pod in batch.pods}
+    numbers = {
+        number
+        for index, limits in quotas.of_class.items()
+        if any(problem.pod(position).id in wanted for position in problem.classes[index].members)
+        for number in limits
+    }
+    return frozenset[str]().union(*(quotas.limits[number].namespaces for number in numbers))
 
 
 def _wide_units(cluster: ClusterState, units: Sequence[VictimUnit]) -> frozenset[int]:
@@ -229,15 +259,16 @@ def dry_run(
     found, are_all = candidates.ranking.nodes(outline, cluster.room, cluster.free_devices)
     chosen = found[:most_nodes]
     names = [outline.inventory.nodes[node].name for node in chosen]
-    victims = candidates.near(names, cluster.origin.budgets)
+    bound = _quota_namespaces(context.problem, batch)
+    victims = candidates.near(names, cluster.origin.budgets, bound)
     whole = context.problem
     running = context.cache.inter_pod(whole.inventory, whole.snapshot.pods).running
-    if len(names) == whole.node_count or not cluster.is_local(batch, running):
+    if len(names) == whole.node_count or bound or not cluster.is_local(batch, running):
         snapshot, cache = cluster.snapshot, context.cache
     else:
         snapshot, cache = cluster.part(names, batch, (pod for unit in victims for pod in unit.pods)), SolverCache()
     cleared = without(snapshot, pods_of(victims), frees_devices=context.rules.frees_devices)
-    problem = prepare(cleared, batch, context.policy, cache)
+    problem = prepare(cleared, batch, context.policy, cache, every_limit=bool(bound))
     problem = problem.with_no_unused_nodes()
     return DryRun(
         batch=batch,

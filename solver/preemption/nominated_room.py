@@ -42,6 +42,7 @@ from solver.problem import nominations
 from solver.problem.prepare import prepare
 from solver.problem.requests.extended_resources import ExtendedResourceModes
 from solver.problem.solver_cache import SolverCache
+from solver.rules.quotas.holdings import KEPT_ROOM
 
 _KEPT: Final = "kept for"
 """Begins the names of claims that hold devices for nominated pods; the space makes it no name of an object."""
@@ -111,7 +112,10 @@ def _placed(snapshot: Snapshot, pod: Pod, policy: Policy, cache: SolverCache) ->
     """Place a pod on its node as if all pods that leave were gone."""
     leaving = set(snapshot.leaving)
     gone = [
-        each.id for each in snapshot.pods if each.priority < pod.priority and (each.is_deleting or each.id in leaving)
+        each.id
+        for each in snapshot.pods
+        if each.priority < pod.priority + bool(snapshot.quotas)  # of the same priority where it was reclaimed
+        and (each.is_deleting or each.id in leaving)
     ]
     cleared = replace(without(snapshot, gone, frees_devices=True), nominated=())
     found = _placed_in(cleared, pod, policy, cache)
@@ -160,7 +164,7 @@ def _with_free_devices(snapshot: Snapshot, pod: Pod, asked: Sequence[Claim]) -> 
         if (device := DeviceId(each.driver, each.pool, published.name)) not in used
     )
     claim = Claim(
-        id=_name(pod.id),
+        id=ClaimId(pod.id.namespace, f"{KEPT_ROOM}{pod.id.name}"),
         uid=f"{pod.uid}/kept",
         allocation=Allocation(results=results),
         reserved_for=(ConsumerReference.of(pod.id, pod.uid),),

@@ -22,6 +22,7 @@ from solver.preemption.cluster_state import is_coupled
 from solver.preemption.dry_run import PreemptionContext, Preemptor
 from solver.preemption.kept_pods import KeptPods
 from solver.preemption.pdb_index import PdbIndex
+from solver.preemption.preemption_delay import DelayedPreemptors
 from solver.preemption.preemption_state import PreemptionState, priority_of
 from solver.preemption.preemptions import with_reason
 from solver.preemption.victims import seconds_to_next, victim_priority
@@ -54,9 +55,19 @@ class PreemptedPlan(NamedTuple):
 
 def add_preemptions(problem: Problem, plan: Plan, budget: Budget, cache: SolverCache) -> PreemptedPlan:
     """Add preemptions to the plan of a problem, and the reasons that follow from them to its unplaced pods."""
-    preemptors = _preemptors(problem, plan) if problem.policy.preemption.is_enabled and plan.unplaced else ()
-    if not preemptors:
+    rules = problem.policy.preemption
+    every = _preemptors(problem, plan) if rules.is_enabled and plan.unplaced else ()
+    if not every:
         return PreemptedPlan(_with_kept_pods(problem, plan, budget), None)
+    preemptors = DelayedPreemptors.of(every, rules)
+    found = _served(problem, plan, preemptors.ready, budget, cache) if preemptors.ready else PreemptedPlan(plan, None)
+    return found._replace(plan=preemptors.explained(found.plan, rules))
+
+
+def _served(
+    problem: Problem, plan: Plan, preemptors: tuple[Preemptor, ...], budget: Budget, cache: SolverCache
+) -> PreemptedPlan:
+    """Find victims for some preemptors."""
     own = _own_time(budget)
     placed = {each.pod for each in plan.placements}
     planned = (pod.priority for pod in problem.batch.pods if pod.id in placed)
@@ -118,7 +129,8 @@ def _next_victim_seconds(context: PreemptionContext, state: PreemptionState) -> 
 def leave_time(problem: Problem, budget: Budget) -> Budget:
     """Leave a fourth of the wall time to preemption, where a pod of the batch may have others evicted."""
     highest = max((pod.priority for pod in problem.batch.pods), default=0)
-    if not problem.policy.preemption.is_enabled or highest <= _lowest_running(problem):
+    rules = problem.policy.preemption
+    if not rules.is_enabled or highest < _lowest_running(problem) + (not rules.reclaims):
         return budget
     return dataclasses.replace(budget, seconds=budget.seconds * 3 / 4)
 
@@ -156,7 +168,8 @@ def _preemptors(problem: Problem, plan: Plan) -> tuple[Preemptor, ...]:
         if all(pod.preemption_policy != NEVER_PREEMPT and pod.id not in rejected for pod in pods)
     ]
     lowest = _lowest_running(problem) if found else 0
-    waiting = (each for each in found if priority_of(each) > lowest or any(pod.nominated_node_name for pod in each))
+    least = lowest if problem.policy.preemption.reclaims else lowest + 1
+    waiting = (each for each in found if priority_of(each) >= least or any(pod.nominated_node_name for pod in each))
     return tuple(sorted(waiting, key=lambda each: -priority_of(each)))
 
 

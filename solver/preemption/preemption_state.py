@@ -21,7 +21,7 @@ from typing import Final
 from msgspec import structs
 
 from solver.domain import Plan, Pod, PodId, Preemption, Protection, Reason, Snapshot
-from solver.preemption import preemptions, victim_model, victim_search, what_if
+from solver.preemption import preemptions, reclaim, victim_model, victim_search, what_if
 from solver.preemption.cluster_state import ClusterState
 from solver.preemption.dry_run import PreemptionCandidate, PreemptionContext, Preemptor, VictimCandidates, dry_run
 from solver.preemption.victim_model import JointDecision
@@ -111,9 +111,16 @@ def _serve_tier(context: PreemptionContext, state: PreemptionState, preemptors: 
     waiting = [each for each in preemptors if each[0].id not in state.reasons]
     if not waiting or state.preemptors_left <= 0 or context.budget.should_stop():
         return state.with_reason(waiting, preemptions.LATER)
-    candidates = VictimCandidates.of(context, state.cluster, priority_of(waiting[0]), _NO_PROTECTION_LIFTED)
-    state = replace(state, candidates=(candidates,), evicted=())
-    return _serve_together(context, state, waiting) if len(waiting) > 1 else _serve_in_turn(context, state, waiting)
+    within = reclaim.guaranteed(context, state.cluster.snapshot, waiting)
+    rest = [each for each in waiting if all(each is not one for one in within)]
+    for served in filter(None, (within, rest)):
+        priority, borrowers = priority_of(served[0]), frozenset[PodId]()
+        if served is within:
+            borrowers = reclaim.borrowers(context, state.cluster.snapshot, priority, within)
+        candidates = VictimCandidates.of(context, state.cluster, priority, _NO_PROTECTION_LIFTED, borrowers)
+        state = replace(state, candidates=(candidates,), evicted=())
+        state = (_serve_together if len(served) > 1 else _serve_in_turn)(context, state, served)
+    return state
 
 
 def _wait_for_leaving(

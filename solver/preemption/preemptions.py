@@ -91,6 +91,8 @@ def victims_of(part: PreemptionPart) -> Iterator[Victim]:
         if unit.is_moved:
             continue
         gang = "" if len(unit.pods) == 1 else f", with the {len(unit.pods)} pods of its gang"
+        if unit.priority >= min(pod.priority for pod in first):
+            gang += ", which is within the guarantee of its DeviceQuota; this pod borrowed"
         for pod in unit.pods:
             yield Victim(
                 pod=pod.id,

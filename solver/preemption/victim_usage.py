@@ -66,9 +66,8 @@ def _claim(problem: Problem, claim: Claim, consumers: tuple[int, ...], remembere
         if not is_share:
             for place, amount in _counters(problem, result.device, remembered):
                 budgets[place] += amount
-    return VictimClaim(
-        consumers, tuple((node, budget, amount) for (node, budget), amount in budgets.items()), tuple(shares)
-    )
+    amounts = tuple((node, budget, amount) for (node, budget), amount in budgets.items())
+    return VictimClaim(consumers, amounts, tuple(shares), problem.rules.quotas.units_of(claim))
 
 
 def _units(problem: Problem, places: Collection[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, int]]:

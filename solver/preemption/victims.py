@@ -78,16 +78,23 @@ def pods_of(victims: Iterable[VictimUnit]) -> frozenset[PodId]:
 
 
 def victim_units(
-    snapshot: Snapshot, priority: int, rules: PreemptionRules, pdbs: PdbIndex, protection: Protection = _FULL
+    snapshot: Snapshot,
+    priority: int,
+    rules: PreemptionRules,
+    pdbs: PdbIndex,
+    protection: Protection = _FULL,
+    *,
+    borrowers: frozenset[PodId] = frozenset(),
 ) -> tuple[VictimUnit, ...]:
     """
     Return what may be evicted for pods of a priority, in the order of the pods' keys.
 
     Left out are pods that several budgets select (the eviction subresource refuses them), and pods whose budget is used
     up. A gang with a member that may not be evicted is left out too, except for members above its minimum. `protection`
-    says which of these protections bind.
+    says which of these protections bind. `borrowers` are pods of the same priority that may be reclaimed.
     """
     search = _Search(snapshot, priority, rules, pdbs, protection)
+    search.borrowers = borrowers
     gangs: dict[GangId, list[Pod]] = {}
     found: list[VictimUnit] = []
     for pod in snapshot.pods:
@@ -159,16 +166,18 @@ class _Search:
         self._pdbs = pdbs
         self._gangs = {each.id: each for each in snapshot.gangs}
         self._holders = _holders(snapshot, rules)
+        self.borrowers: frozenset[PodId] = frozenset()
 
     def may_be_evicted(self, pod: Pod) -> bool:
         """Whether a pod may be evicted, budgets apart."""
         if pod.priority == MOVABLE:
             return True
-        if pod.priority >= self._priority or pod.scheduler_name not in self._names:
+        is_reclaimed = pod.id in self.borrowers
+        if (pod.priority >= self._priority and not is_reclaimed) or pod.scheduler_name not in self._names:
             return False
         if pod.is_deleting or pod.is_terminal or (self._protection.annotation and not pod.is_preemptible):
             return False
-        return not self._protection.minimum_run or self._has_run(pod)
+        return is_reclaimed or not self._protection.minimum_run or self._has_run(pod)
 
     def levelled(self, pod: Pod) -> Pod:
         """Return a pod with the priority that it has as a victim."""

@@ -38,6 +38,7 @@ from solver.problem.devices.inventory import Inventory
 from solver.problem.gang_domains import DomainSplits
 from solver.problem.inter_pod import InterPodRuleBuilder
 from solver.problem.problem import Part, PodClass, Problem, Source
+from solver.problem.quotas.batch_quotas import NO_BATCH_QUOTAS, BatchQuotas
 from solver.problem.requests import component, demand, node_allocatable
 from solver.problem.requests.component import ClaimComponent, Component
 from solver.problem.requests.demand import DemandKey
@@ -145,6 +146,7 @@ class BatchRequests:
     rejected: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
     volume_index: VolumeIndex | None = None
     expected: tuple[ExpectedKind, ...] = ()
+    quotas: BatchQuotas = NO_BATCH_QUOTAS
     _own_claims: dict[ClaimId, Claim] | None = None
     """`claims` with those that the cluster does not have yet."""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solver.arrays import Mask
-from solver.domain import Batch, Claim, ClaimId, Gang, GangId, GangLevel, Pod, Reason, ReasonCode, Snapshot
+from solver.domain import INCURABLE, Batch, Claim, ClaimId, Gang, GangId, GangLevel, Pod, Reason, ReasonCode, Snapshot
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem.devices.inventory import Inventory
 from solver.problem.gang_domains import DeviceDomains, value_of
@@ -75,7 +75,18 @@ def waiting_for_members(
             message = f"{lead}: pod {name} cannot be placed: {why.message}"
             reasons.setdefault(why.code, Reason(code=why.code, message=message))
         found.update(dict.fromkeys(ready, tuple(reasons.values())))
+        lost = [position for position in late if any(why.code in INCURABLE for why in rejected[position])]
+        if lost and len(own) - len(lost) + len(there.get(gang.id, ())) < gang.min_count:
+            why = next(each for each in rejected[lost[0]] if each.code in INCURABLE)
+            told = blocked_gang(gang, batch.pods[lost[0]].id.name, why.message)
+            found |= {position: (told, *found.get(position, rejected.get(position, ()))) for position in own}
     return found
+
+
+def blocked_gang(gang: Gang, pod_name: str, why: str) -> Reason:
+    """Return the reason of all members of a gang that cannot start because one of them can start on no node."""
+    message = f"gang {gang.id.name} cannot start, whatever nodes come: pod {pod_name}: {why}"
+    return Reason(code=ReasonCode.GANG_BLOCKED, message=message)
 
 
 def _objection(gang: Gang, present: int) -> Reason | None:

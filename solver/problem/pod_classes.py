@@ -119,6 +119,8 @@ class PodClassKey(NamedTuple):
     """Claims that it would join and that have too few places in reservedFor for all."""
     node_resources: tuple[object, ...]
     """What its allocated devices take of their node (KEP-5517)."""
+    quota: int
+    """The DeviceQuota of its namespace, where one of its limits may bind; else -1."""
 
 
 class _Described(NamedTuple):
@@ -172,6 +174,7 @@ class _Equivalence:
             volumes=pod_volumes.terms if pod_volumes is not None else None,
             scarce_claims=requests.scarce(pod),
             node_resources=requests.node_takes.key(pod) if requests.node_takes is not None else (),
+            quota=requests.quotas.leaf_of.get(pod.id.namespace, -1),
         )
         if key not in self.numbers:
             self.numbers[key] = len(self.numbers)
@@ -198,17 +201,33 @@ def classes(requests: BatchRequests, batch: Batch, inventory: Inventory, cache: 
     formed: list[PodClass] = []
     for number, pods in members.items():
         formed += _family(
-            len(formed), pods, equivalence.verdicts[number], is_overdue=pods[0].pod.id in requests.overdue
+            len(formed),
+            pods,
+            equivalence.verdicts[number],
+            is_overdue=pods[0].pod.id in requests.overdue,
+            guarantees=requests.quotas.guarantees.get(pods[0].pod.id.namespace, ()) if pods[0].ways[0].parts else (),
         )
     return formed
 
 
 def _family(
-    first: int, members: Sequence[_Described], verdicts: NodeVerdicts, *, is_overdue: bool
+    first: int,
+    members: Sequence[_Described],
+    verdicts: NodeVerdicts,
+    *,
+    is_overdue: bool,
+    guarantees: Sequence[int] = (),
 ) -> Iterator[PodClass]:
-    """Make the classes of equal pods, one for each way; `first` is the index of the first."""
+    """
+    Make the classes of equal pods, one for each way; `first` is the index of the first.
+
+    Each way has a class more for every quota within whose guarantee a pod may count.
+    """
     example, positions = members[0], tuple(each.position for each in members)
-    for number, way in enumerate(example.ways):
+    sources = [tuple(each.ways[number].sources for each in members) for number in range(len(example.ways))]
+    specials = [tuple(each.ways[number].special for each in members) for number in range(len(example.ways))]
+    ways = [(guarantee, way, each) for guarantee in (-1, *guarantees) for each, way in enumerate(example.ways)]
+    for number, (guarantee, way, each_way) in enumerate(ways):
         served = dict(way.mode.served)
         asked = example.pod.requests
         yield PodClass(
@@ -221,10 +240,11 @@ def _family(
             shared=example.shared,
             family=first,
             members=positions,
-            sources=tuple(each.ways[number].sources for each in members),
-            specials=tuple(each.ways[number].special for each in members),
+            sources=sources[each_way],
+            specials=specials[each_way],
             obstacles=example.obstacles if number == 0 else (),
             volumes=example.terms,
             is_overdue=is_overdue,
             within=way.within,
+            guarantee=guarantee,
         )

@@ -20,6 +20,7 @@ from solver.problem.costs import preferences
 from solver.problem.devices.inventory import Inventory
 from solver.problem.inter_pod import InterPodRuleBuilder
 from solver.problem.problem import Available, DeviceRequests, OptionCache, Problem, SharedClaim
+from solver.problem.quotas import batch_quotas
 from solver.problem.requests import enumeration, widened_requests
 from solver.problem.requests.extended_resources import ExtendedResourceModes
 from solver.problem.requests.spared_devices import SpareDevices
@@ -35,20 +36,31 @@ _WALL_SHARE: Final = 0.7
 
 
 def prepare(
-    snapshot: Snapshot, batch: Batch, policy: Policy, cache: SolverCache, budget: Budget | None = None
+    snapshot: Snapshot,
+    batch: Batch,
+    policy: Policy,
+    cache: SolverCache,
+    budget: Budget | None = None,
+    *,
+    every_limit: bool = False,
+    contended: bool = False,
 ) -> Problem:
     """
     Build the dense form; pods that nothing can place are in `rejected` with their reasons.
 
     So are pods that the time or the allowance of the budget does not reach. Where the budget may leave pods, these are
-    no part of the problem. Without a budget all pods are prepared.
+    no part of the problem. Without a budget all pods are prepared. With `every_limit` the problem has the limits of
+    quotas that leave enough for the batch, too. `contended` says that not all pods fit, so that guarantees and shares
+    of quotas count.
     """
     with gc_paused():
         inventory, classes = cache.inventory(snapshot, policy.owned), {each.name: each for each in snapshot.classes}
         claims = cache.claims(inventory, snapshot).by_id
         stored = {each.id: each for each in snapshot.volume_claims} if any(pod.volumes for pod in batch.pods) else {}
         context = ClaimContext(claims, classes, ExtendedResourceModes(inventory.nodes, classes), policy, stored)
-        case = _Preparation(snapshot, policy, cache, budget or Budget.unbounded(), inventory, context)
+        own = budget or Budget.unbounded()
+        modes = {"every_limit": every_limit, "contended": contended}
+        case = _Preparation(snapshot, policy, cache, own, inventory, context, **modes)
         return case.problem(batch)
 
 
@@ -80,6 +92,8 @@ class _Preparation:
     budget: Budget
     inventory: Inventory
     context: ClaimContext
+    every_limit: bool = False
+    contended: bool = False
 
     def problem(self, batch: Batch) -> Problem:
         """Leave out the pods that are too costly, or that the earlier decision left out, and prepare the others."""
@@ -123,7 +137,7 @@ class _Preparation:
         problem = _with_inter_pod_rules(problem, requests.interpod)
         problem = _with_gang_rules(problem)
         problem = _with_shared_volumes(problem)
-        problem = reservations.apply(problem)
+        problem = reservations.apply(batch_quotas.with_quotas(problem, requests.quotas))
         return preferences.with_costs(problem, self.cache)
 
     def _outline(self, batch: Batch, rejected: dict[int, tuple[Reason, ...]]) -> BatchRequests:
@@ -142,6 +156,14 @@ class _Preparation:
         )
         requests.expect(self.cache.expected.of(self.policy, self.snapshot.classes))
         requests.index(self.snapshot, batch, self.cache, self.inventory)
+        requests.quotas = batch_quotas.BatchQuotas.of(
+            self.snapshot,
+            batch,
+            requests.claims,
+            self.cache.quotas,
+            every_limit=self.every_limit,
+            contended=self.contended,
+        )
         requests.find_shared(batch)
         for claim_id in requests.shared_ids:
             requests.components_of(claim_id)
@@ -155,7 +177,8 @@ class _Preparation:
         spare = None
         if inventory.takes_node_resources:
             spare = SpareDevices(inventory, ledger, room, requests.device_needs(classes, batch))
-        layout, answers = self.cache.layout(inventory, tuple(requests.demands), requests.compared(), spare)
+        charged = requests.quotas.charged(requests.demands, self.context.classes)
+        layout, answers = self.cache.layout(inventory, tuple(requests.demands), requests.compared(), spare, charged)
         available = Available.of(ledger, room, self.cache.states(layout, inventory, snapshot))
         return Problem(
             snapshot=snapshot,

@@ -27,6 +27,7 @@ from solver.problem.devices.ledger import DeviceLedger
 from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.devices.states import DeviceStates
 from solver.problem.node_arrays import Room, numbered
+from solver.problem.placed_levels import CountedClass, PlacedLevel, Tier, placed_levels
 from solver.problem.requests.component import Component, Option
 from solver.problem.requests.demand import Answers, DemandKey
 from solver.problem.requests.expected_kinds import ExpectedKind
@@ -35,6 +36,7 @@ from solver.problem.requests.remaining_options import are_complete, remaining_op
 from solver.rules.forms.gang_rules import GangRule
 from solver.rules.forms.inter_pod import InterPodRules
 from solver.rules.forms.limits import Limit
+from solver.rules.quotas.bound_resources import NO_QUOTAS, QuotaLimits
 from solver.rules.verdicts import NodeVerdicts
 from solver.rules.volumes.nodes import VolumeIndex
 from solver.rules.volumes.topology import VolumeKey
@@ -50,30 +52,14 @@ class Source(NamedTuple):
     positions: tuple[int, ...]
 
 
+QUOTA_SHARES: Final = "quota-shares"
+"""The level of what quotas hold beyond their shares, where not all pods fit; less is better."""
 GANG_TOPOLOGY: Final = "gang-topology"
 """The level that counts the domains of preferred levels that gangs occupy; fewer is better."""
 DOMAIN_ALLOCATION: Final = "domain-allocation"
 """The level of the free share of the domains that gangs take; less is better."""
 SCORES: Final = "scores"
 """The level of node scores, which goes last."""
-
-
-class PlacedLevel(NamedTuple):
-    """A level of the objective that counts placed pods: its name, and what one pod of each class adds to it."""
-
-    name: str
-    worth: Mapping[int, int]
-
-
-class Tier(NamedTuple):
-    """Pods of one rank in queue order: by priority, and within a priority the overdue ones first."""
-
-    priority: int
-    is_overdue: bool
-
-    def __str__(self) -> str:
-        """Name the tier as levels of the objective do."""
-        return f"{self.priority}:overdue" if self.is_overdue else str(self.priority)
 
 
 class Part(NamedTuple):
@@ -112,6 +98,8 @@ class PodClass:
     volumes: VolumeKey | None = None
     is_overdue: bool = False
     within: str = ""
+    guarantee: int = -1
+    """The DeviceQuota within whose guarantee its pods are counted; -1 for pods that may be beyond every guarantee."""
 
     @property
     def tier(self) -> Tier:
@@ -216,7 +204,7 @@ class OptionCache:
 @dataclass(frozen=True, slots=True, eq=False)
 class PodRules:
     """
-    Hard rules between pods: amounts per domain, gangs, and pod affinity, anti-affinity and topology spread.
+    Hard rules between pods: amounts per domain, gangs, pod affinity, anti-affinity and topology spread, and quotas.
 
     `reserved` are, by class, the nodes that only a reservation for other pods keeps from its pods.
     """
@@ -225,6 +213,7 @@ class PodRules:
     gangs: tuple[GangRule, ...] = ()
     inter_pod: InterPodRules = field(default_factory=InterPodRules)
     reserved: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    quotas: QuotaLimits = NO_QUOTAS
 
 
 class NodeDeviceKey(NamedTuple):
@@ -300,12 +289,11 @@ class Problem:
 
     def device_keys(self) -> tuple[list[NodeDeviceKey], Amounts]:
         """Return the keys of node equivalence that occur, in the order of their first nodes, and each node's number."""
-        available = self.available
-        if not available.keys:
-            codes, place_of = numbered(2 * available.kind_of + available.is_unused)
-            found = [NodeDeviceKey(*available.kinds[code // 2], bool(code % 2)) for code in codes]
-            available.keys.append((found, place_of))
-        return available.keys[0]
+        left = self.available
+        if not left.keys:
+            codes, place_of = numbered(2 * left.kind_of + left.is_unused)
+            left.keys.append(([NodeDeviceKey(*left.kinds[code // 2], bool(code % 2)) for code in codes], place_of))
+        return left.keys[0]
 
     def rejecting(self, reasons: Mapping[int, tuple[Reason, ...]]) -> "Problem":
         """Return the same problem with more pods that have their reasons already, by batch position."""
@@ -332,17 +320,18 @@ class Problem:
         """Return a pod of the batch."""
         return self.batch.pods[position]
 
-    def is_coupled(self, pod_class: PodClass, *, by_gangs: bool = True) -> bool:
+    def is_coupled(self, pod_class: PodClass, *, by_gangs: bool = True, by_quotas: bool = True) -> bool:
         """
         Whether pods of a class depend on where others are, so that no part of the cluster can be solved alone.
 
-        All stages that solve a part ask this: LNS, dive, columns, exhaustive search, scores.
-        Without `by_gangs` a gang does not count: it can be solved alone where all of it is.
+        All stages that solve a part ask this. Without `by_gangs` a gang does not count: it can be solved alone where
+        all of it is. Without `by_quotas` no quota counts: a part is solved with what the others leave of it.
         """
-        is_joined = pod_class.shared or pod_class.index in self.rules.inter_pod.concerned
-        if is_joined or any(pod_class.index in limit.takes for limit in self.rules.limits):
-            return True
-        return by_gangs and any(pod_class.index in rule.classes for rule in self.rules.gangs)
+        index, rules = pod_class.index, self.rules
+        is_joined = pod_class.shared or index in rules.inter_pod.concerned
+        is_joined = is_joined or (by_quotas and rules.quotas.binds(index))
+        is_joined = is_joined or any(index in limit.takes for limit in rules.limits)
+        return bool(is_joined or (by_gangs and any(index in rule.classes for rule in rules.gangs)))
 
     @property
     def other_levels(self) -> tuple[str, ...]:
@@ -357,7 +346,8 @@ class Problem:
             at = named.index(SCORES) if SCORES in named else len(named)
             named = (*named[:at], DOMAIN_ALLOCATION, *named[at:])
         is_own = GANG_TOPOLOGY not in named and any(rule.preferred for rule in self.rules.gangs)
-        return (GANG_TOPOLOGY, *named) if is_own else named
+        named = (GANG_TOPOLOGY, *named) if is_own else named
+        return (QUOTA_SHARES, *named) if self.rules.quotas.shares else named
 
     def parts_of(self, pod_class: PodClass) -> tuple[Part, ...]:
         """Return what a pod of a class needs: of its own, and of the claims that it shares."""
@@ -372,9 +362,7 @@ class Problem:
 
     def on(self, node: int) -> "Problem":
         """Return the same problem with every node ruled out but one."""
-        alone = np.zeros(self.node_count, dtype=np.bool_)
-        alone[node] = True
-        return self.within(alone)
+        return self.within(np.arange(self.node_count) == node)
 
     @property
     def families(self) -> list[tuple[PodClass, ...]]:
@@ -386,13 +374,20 @@ class Problem:
 
     @property
     def placed_levels(self) -> tuple[PlacedLevel, ...]:
-        """Levels that count the pods placed, most important first: strictly by priority unless the policy sums."""
-        if self.policy.sums_priorities:
-            return (PlacedLevel("placed", {each.index: each.priority for each in self.classes}),)
-        found: dict[tuple[int, bool], dict[int, int]] = {}
-        for each in self.classes:
-            found.setdefault((each.priority, each.is_overdue), {})[each.index] = 1
-        return tuple(PlacedLevel(f"placed:{Tier(*key)}", found[key]) for key in sorted(found, reverse=True))
+        """Levels that count the pods placed, or their devices, most important first."""
+        counted = (
+            CountedClass(each.index, each.family, each.tier, self.devices_of(each), each.guarantee >= 0)
+            for each in self.classes
+        )
+        return placed_levels(self.policy, counted)
+
+    def devices_of(self, pod_class: PodClass) -> int:
+        """Count the devices that claims of a pod's own ask for: of alternatives the most, of all that match one."""
+        components = self.requests.components
+        return sum(
+            part.copies * sum(max(max(ask.needed, 1) for ask in asks) for asks in components[part.component].requests)
+            for part in pod_class.parts
+        )
 
     @property
     def tiers(self) -> list[Tier]:

@@ -31,7 +31,7 @@ from solver.problem.devices import (
 from solver.problem.devices.device_types import Column, ComparedAttribute, LayoutInput
 from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.devices.inventory_update import UpdatedInventory
-from solver.problem.devices.layout import DeviceLayout
+from solver.problem.devices.layout import ChargedKey, DeviceLayout
 from solver.problem.devices.ledger import ClaimTracker
 from solver.problem.devices.slice_cache import SelectorResults, Selectors, SliceCache
 from solver.problem.devices.states import DeviceStates, StateCounter
@@ -45,6 +45,7 @@ from solver.rules.inter_pod.inter_pod_context import InterPodCache, Topologies
 from solver.rules.inter_pod.running_pods import RunningPods
 from solver.rules.node_fit import values as node_fit
 from solver.rules.node_fit.nodes import NodeMatcher
+from solver.rules.quotas.quota_cache import QuotaCache
 from solver.rules.verdicts import NodeVerdicts
 
 _MOST_LAYOUTS: Final = 64
@@ -65,8 +66,8 @@ _VERDICT: Final = 50
 
 _Basis = tuple[tuple[Node, ...], tuple[ResourceSlice, ...], tuple[DeviceTaintRule, ...], OwnedDevices]
 _LeftOut = frozenset[tuple[int, frozenset[int] | None]]
-_LayoutKey = tuple[tuple[DemandKey, ...], tuple[ComparedAttribute, ...], tuple[_LeftOut, ...]]
-"""Demands, compared attributes, and the spared devices by demand where some devices take of their node (KEP-5517)."""
+_LayoutKey = tuple[tuple[DemandKey, ...], tuple[ComparedAttribute, ...], tuple[_LeftOut, ...], tuple[ChargedKey, ...]]
+"""Demands, compared attributes, the spared devices by demand (KEP-5517), and what quotas count."""
 
 
 @dataclass(slots=True, eq=False)
@@ -101,6 +102,7 @@ class SolverCache:
     _slice_cache: SliceCache = field(default_factory=SliceCache)
     _nodes: tuple[Node, ...] = ()
     _per_node: BoundedCache[Hashable, Amounts] = field(default_factory=partial(BoundedCache, _NODES_BYTES))
+    quotas: QuotaCache = field(default_factory=QuotaCache)
     _ways: BoundedCache[Hashable, Ways] = field(default_factory=partial(BoundedCache, _WAYS_BYTES, patient=True))
     costs: BoundedCache[Hashable, int] = field(default_factory=partial(BoundedCache, _COSTS_BYTES))
     """Cost units that were not enough, by claim spec; valid while the devices are the same."""
@@ -285,6 +287,7 @@ class SolverCache:
         demands: tuple[DemandKey, ...],
         attributes: tuple[ComparedAttribute, ...],
         spare: SpareDevices | None = None,
+        charged: tuple[ChargedKey, ...] = (),
     ) -> tuple[DeviceLayout, tuple[Answers, ...]]:
         """
         Return the device layout for demands and compared attributes, and the answers of all devices.
@@ -298,7 +301,7 @@ class SolverCache:
         if spare is not None:
             answers = spare.left_out(demands, answers)
             left_out = tuple(each.left_out() for each in answers)
-        key = (demands, attributes, left_out)
+        key = (demands, attributes, left_out, charged)
         found = self._layouts.pop(key, None) or self._built(key, inventory, answers)
         found.ways = self._ways
         self._layouts[key] = found
@@ -308,12 +311,12 @@ class SolverCache:
         return found, answers
 
     def _built(self, key: _LayoutKey, inventory: Inventory, answers: tuple[Answers, ...]) -> DeviceLayout:
-        demands, attributes, _ = key
+        demands, attributes, _, charged = key
         found = self._updated(key, inventory, answers)
         if found is None:
             is_admin, columns = tuple(each.is_admin for each in demands), self._read(inventory, attributes)
             found = node_groups.build_layout(
-                device_types.layout_input(inventory, answers, is_admin, attributes, columns)
+                device_types.layout_input(inventory, answers, is_admin, attributes, columns, charged=charged)
             )
         return found
 
@@ -331,7 +334,7 @@ class SolverCache:
             return None
         is_admin = tuple(each.is_admin for each in key[0])
         columns = self._read(inventory, key[1])
-        fresh = LayoutInput(inventory, answers, key[1], is_admin, defaultdict(list), columns)
+        fresh = LayoutInput(inventory, answers, key[1], is_admin, defaultdict(list), columns, charged=key[3])
         found = incremental.updated_layout(layout, fresh, replaced)
         if found is None:
             return None

@@ -7,11 +7,12 @@ from solver.domain import ClusterEvent, ReasonCode
 from solver.rules.affinity import queueing as affinity
 from solver.rules.node_fit import queueing as node_fit
 from solver.rules.ports import queueing as ports
+from solver.rules.quotas import queueing as quotas
 from solver.rules.spread import queueing as spread
 from solver.rules.taints import queueing as taints
 from solver.rules.volumes import queueing as volumes
 
-RULES: Final = (node_fit.HINTS, taints.HINTS, ports.HINTS, spread.HINTS, affinity.HINTS, volumes.HINTS)
+RULES: Final = (node_fit.HINTS, taints.HINTS, ports.HINTS, spread.HINTS, affinity.HINTS, volumes.HINTS, quotas.HINTS)
 """The reasons of each rule; no two rules have one in common."""
 RULE_HINTS: Final[Mapping[ReasonCode, frozenset[ClusterEvent]]] = {
     reason: frozenset(events) for rule in RULES for reason, events in rule.items()

@@ -207,7 +207,7 @@ def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -
     fixed = restricted_problem.fixed_nodes(problem, start)
     nodes = [node for node in range(problem.node_count) if node not in fixed]
     fixed_part = Solution([choice for choice in start.choices if choice.node in fixed], start.shared)
-    part = restricted_problem.restricted(problem, fixed_part, nodes)
+    part = restricted_problem.restricted(problem, fixed_part, nodes, by_quotas=True)
     if level_names(part) != level_names(problem):
         return None  # a level about rules among pods: columns of single nodes do not see it
     found = columns.node_classes(part, nodes, problem.params.node_classes, budget.should_stop)

@@ -109,6 +109,10 @@ def _by_rules(problem: Problem) -> Iterable[set[int]]:
         yield {each.index for each in problem.classes if shared.index in each.shared}
     for limit in problem.rules.limits:
         yield set(limit.takes)
+    for share in problem.rules.quotas.shares:
+        yield set(share.classes)
+    for number in range(len(problem.rules.quotas.limits)):
+        yield set(problem.rules.quotas.classes_of(number))
     for gang in problem.rules.gangs:
         yield set(gang.classes)
     cost_model = problem.costs.preferences

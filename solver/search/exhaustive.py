@@ -10,7 +10,7 @@ It is not tried where a value depends on more than the kind of the node, and giv
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -27,7 +27,8 @@ from solver.problem.expected_room import ExpectedRoom
 from solver.problem.problem import PodClass, Problem
 from solver.problem.requests.component import Component, Line, Option
 from solver.problem.requests.remaining_options import are_complete
-from solver.solution import Choice, Pick, Solution
+from solver.rules.quotas.bound_resources import NO_QUOTAS
+from solver.solution import Choice, Pick, Solution, keeps_quotas
 
 _MOST_KEPT: Final = 20_000
 """Kinds of nodes of which the ways to serve a pod are kept."""
@@ -140,7 +141,8 @@ def _is_one_pod(problem: Problem) -> bool:
         return False
     depends = any(each.spread_costs or each.affinity_costs for each in (costs.preferences, costs.domains))
     wide = problem.available.wide_state or problem.layout.wide_types
-    return not (wide or depends or problem.shared or any(map(problem.is_coupled, families[0])))
+    alone = replace(problem, rules=replace(problem.rules, quotas=NO_QUOTAS))  # one pod shares a quota with nobody
+    return not (wide or depends or problem.shared or any(map(alone.is_coupled, families[0])))
 
 
 @dataclass(slots=True, eq=False)
@@ -164,7 +166,9 @@ class _Enumeration:
                 self.pairs -= len(nodes) if problem.requests.expected else 0
                 if self.left < 0 or self.pairs < 0:
                     raise _TooManyError
-                yield _Way(Choice(pod_class.index, node, picks), nodes, after)
+                way = _Way(Choice(pod_class.index, node, picks), nodes, after)
+                if keeps_quotas(problem, way.choice):
+                    yield way
 
     def _nodes(self, pod_class: PodClass) -> list[Amounts]:
         """Return the nodes that the pod may use and that have room for it, those of one kind together."""
@@ -181,6 +185,9 @@ class _Enumeration:
     def _columns(self, nodes: Amounts) -> Iterator[Amounts]:
         """Number the nodes by what makes them differ beside their devices: costs, groups of nodes, partitions."""
         problem = self.problem
+        for limit in problem.rules.quotas.limits:
+            if limit.counts_nodes:
+                yield np.isin(nodes, list(limit.nodes)).astype(np.int64)
         names = {level.name for level in objective_levels(problem)}
         for _, costs in problem.costs.of_nodes:
             yield np.unique(costs[nodes], return_inverse=True)[1]

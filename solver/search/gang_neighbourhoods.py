@@ -39,12 +39,11 @@ class GangNeighbourhoods:
 
     def __post_init__(self) -> None:
         problem = self.problem
-        coupled = {each.index for each in problem.classes if problem.is_coupled(each, by_gangs=False)}
+        coupled = {each.index for each in problem.classes if problem.is_coupled(each, by_gangs=False, by_quotas=False)}
         gangs = problem.rules.gangs if problem.params.runs(SearchStage.GANG_LNS) else ()
         self.rule_of = {index: rule for rule in gangs if not coupled & set(rule.classes) for index in rule.classes}
-        self.fixed_classes = frozenset(
-            each.index for each in problem.classes if problem.is_coupled(each) and each.index not in self.rule_of
-        )
+        tied = (each.index for each in problem.classes if problem.is_coupled(each, by_quotas=False))
+        self.fixed_classes = frozenset(index for index in tied if index not in self.rule_of)
 
     def waiting(self, used: Used) -> list[int]:
         """Return the first classes of gangs none of whose pods has a place."""

@@ -115,7 +115,8 @@ def _is_coupled(problem: Problem) -> bool:
         problem.available.wide_state
         or preferences.spread_costs
         or preferences.affinity_costs
-        or any(each.size and problem.is_coupled(each) for each in problem.classes)
+        or any(each.counts_nodes for each in problem.rules.quotas.limits)
+        or any(each.size and problem.is_coupled(each, by_quotas=False) for each in problem.classes)
         or any(not level.is_separable for level in objective_levels(problem))
     )
 

@@ -18,8 +18,9 @@ from solver.problem.devices.layout import type_at
 from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.problem import PodRules, Problem
 from solver.rules.forms.gang_rules import GangRule
+from solver.rules.quotas.bound_resources import NO_QUOTAS
 from solver.search.bound import ContradictionError
-from solver.solution import Choice, Solution, taken_devices
+from solver.solution import Choice, Solution, quotas_beside, taken_devices
 
 _MOST_WEIGHT: Final = 2**52
 """Objective values stay exact in an engine's doubles."""
@@ -40,29 +41,39 @@ def fixed_nodes(problem: Problem, solution: Solution) -> set[int]:
     return fixed | {each.node for each in solution.choices if problem.is_coupled(problem.classes[each.pod_class])}
 
 
-def waiting(problem: Problem, choices: Iterable[Choice]) -> Counter[int]:
-    """Pods without a place by class, those apart that depend on others; a family's classes stand for the same pods."""
+def waiting(problem: Problem, choices: Iterable[Choice], *, by_quotas: bool = False) -> Counter[int]:
+    """
+    Pods without a place by class, those apart that depend on others; a family's classes stand for the same pods.
+
+    With `by_quotas` pods depend on others that count for the same limit; without it, what these leave is their share.
+    """
     placed = _by_family(problem, choices)
     return Counter(
         {
             each.index: each.size - placed[each.family]
             for each in problem.classes
-            if each.size > placed[each.family] and not problem.is_coupled(each)
+            if each.size > placed[each.family] and not problem.is_coupled(each, by_quotas=by_quotas)
         }
     )
 
 
 def restricted(
-    problem: Problem, solution: Solution, nodes: Collection[int], gangs: Collection[GangRule] = ()
+    problem: Problem,
+    solution: Solution,
+    nodes: Collection[int],
+    gangs: Collection[GangRule] = (),
+    *,
+    by_quotas: bool = False,
 ) -> Problem:
     """
     The problem of some nodes: pods without a place and those released there compete for them, rules apart.
 
-    `gangs` are those that take part, each with all of its pods: none of them may be placed outside.
+    `gangs` are those that take part, each with all of its pods: none of them may be placed outside. `by_quotas` is as
+    in `waiting`: without it, quotas leave what pods outside do.
     """
     inside = set(nodes)
     released = _by_family(problem, (choice for choice in solution.choices if choice.node in inside))
-    left = waiting(problem, solution.choices)
+    left = waiting(problem, solution.choices, by_quotas=by_quotas)
     for each in (problem.classes[index] for rule in gangs for index in rule.classes):
         left[each.index] = each.size - released[each.family]
     sizes = [released[each.family] + left[each.index] for each in problem.classes]
@@ -71,9 +82,10 @@ def restricted(
         for each, size in zip(problem.classes, sizes, strict=True)
     ]
     outside = [choice for choice in solution.choices if choice.node not in inside]
-    wide = _wide_left(problem, Solution(outside, solution.shared))
-    available = replace(problem.available, wide_state=wide)
-    rules = PodRules(gangs=tuple(gangs), reserved=problem.rules.reserved)
+    beside = Solution(outside, solution.shared)
+    available = replace(problem.available, wide_state=_wide_left(problem, beside))
+    quotas = NO_QUOTAS if by_quotas else quotas_beside(problem, beside)
+    rules = PodRules(gangs=tuple(gangs), reserved=problem.rules.reserved, quotas=quotas)
     return replace(problem, classes=classes, shared=[], available=available, rules=rules)
 
 

@@ -12,11 +12,12 @@ from solver.verify import (
     node_fit,
     preemption,
     requests,
-    respected_holds,
     usage,
     volumes,
 )
+from solver.verify.holds import respected_holds
 from solver.verify.plan_context import PlanContext, new_allocations
+from solver.verify.quotas import quota_limits
 from solver.verify.snapshot_index import VerifierCache
 
 
@@ -59,5 +60,6 @@ def _violations(context: PlanContext, batch: Batch, plan: Plan) -> Iterator[Viol
         yield from requests.constraint_violations(new, context)
         yield from claims.derived_violations(new, context)
     yield from usage.violations(made, context)
+    yield from quota_limits.violations(made, context)
     yield from gangs.violations(batch, plan, context)
     yield from respected_holds.violations(batch, plan, context)

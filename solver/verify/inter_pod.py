@@ -26,7 +26,7 @@ from solver.domain import (
     wording,
 )
 from solver.verify import matching
-from solver.verify.object_index import LabelGroups, selected
+from solver.verify.label_groups import LabelGroups, selected
 from solver.verify.plan_context import PlanContext
 from solver.verify.violations import Rule, broken
 
@@ -299,7 +299,7 @@ def _spread(pods: _PodsOnNodes) -> Iterator[Violation]:
 
 def _honoured(constraint: TopologySpreadConstraint, pod: Pod) -> tuple[object, ...]:
     affinity = (pod.node_selector, pod.required_affinity) if constraint.honours_affinity else None
-    return affinity, pod.tolerations if constraint.honours_taints else None
+    return affinity, (pod.belongs_to_node, pod.tolerations) if constraint.honours_taints else None
 
 
 def _counts(pods: _PodsOnNodes, view: _View) -> dict[str, int]:
@@ -334,4 +334,4 @@ def _counts_node(pods: _PodsOnNodes, view: _View, node: Node) -> bool:
             return False
         if pod.required_affinity is not None and not matching.selects(pod.required_affinity, node):
             return False
-    return not (view.constraint.honours_taints and any(matching.untolerated(node.taints, pod.tolerations)))
+    return not (view.constraint.honours_taints and any(matching.untolerated_by(pod, node.taints)))

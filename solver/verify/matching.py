@@ -6,12 +6,14 @@ from typing import Final
 
 from solver.domain import (
     BINDING_FAILED_TAINT,
+    GOING_TAINTS,
     UNREADABLE_TAINT,
     Node,
     NodeScope,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    Pod,
     Taint,
     Toleration,
 )
@@ -82,11 +84,21 @@ def untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) ->
             yield taint
 
 
+def untolerated_by(pod: Pod, taints: Iterable[Taint]) -> Iterator[Taint]:
+    """Return the taints of a node that a pod does not tolerate; a DaemonSet's pod stays on a node that goes."""
+    has_every_key = pod.belongs_to_node and any(not each.key and each.operator == "Exists" for each in pod.tolerations)
+    for taint in untolerated(taints, pod.tolerations):
+        effects = {each.effect for each in pod.tolerations if not each.key and each.operator == "Exists"}
+        if not (has_every_key and taint.key in GOING_TAINTS and effects & {"", taint.effect}):
+            yield taint
+
+
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     if taint.key == UNREADABLE_TAINT:
         return False
     same_effect = toleration.effect in {"", taint.effect}
-    same_key = toleration.key in ({taint.key} if taint.key == BINDING_FAILED_TAINT else {"", taint.key})
+    is_named = taint.key == BINDING_FAILED_TAINT or taint.key in GOING_TAINTS
+    same_key = toleration.key == taint.key or (not toleration.key and not is_named)
     match toleration.operator:
         case "Exists":
             same_value = True

@@ -40,7 +40,7 @@ def suits(pod: Pod, node: Node) -> Iterator[Violation]:
     """Check cordon, taints, nodeSelector and required affinity, which do not depend on other pods."""
     if node.is_unschedulable and any(matching.untolerated((CORDON,), pod.tolerations)):
         yield broken(Rule.NODE_UNSCHEDULABLE, pod.id, f"node {node.name} is cordoned")
-    for taint in matching.untolerated(node.taints, pod.tolerations):
+    for taint in matching.untolerated_by(pod, node.taints):
         message = f"node {node.name} has the taint {taint}, which pod {pod.id} does not tolerate"
         yield broken(Rule.NODE_TAINT, pod.id, message)
     labels = dict(node.labels)

@@ -5,6 +5,8 @@ Each preemption is checked in a future cluster: with the plan's placements, with
 previous preemptions. The check that the preemptors fit is the whole check again, in this cluster without the victims.
 """
 
+import datetime as dt
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -37,6 +39,7 @@ from solver.domain import (
 )
 from solver.domain.gang import DISRUPT_ALL, DISRUPT_SINGLE
 from solver.verify.plan_context import PlanContext
+from solver.verify.quotas import reclaims
 from solver.verify.violations import Rule, broken
 
 Check = Callable[[Snapshot, Batch, Plan, Policy], tuple[Violation, ...]]
@@ -92,6 +95,7 @@ def _victims(
     running = {pod.id: pod for pod in left.pods if pod.id in named}
     of_gangs = {each.id: each.priority for each in left.gangs if each.priority is not None}
     found: list[Pod] = []
+    reclaimed: list[Pod] = []
     for victim in preemption.victims:
         pod = running.get(victim.pod)
         if pod is None or (pod.uid, pod.node_name) != (victim.pod_uid, victim.node):
@@ -99,9 +103,14 @@ def _victims(
             continue
         found.append(pod)
         priority = of_gangs.get(pod.gang, pod.priority) if pod.gang is not None else pod.priority
-        if any(priority >= each.priority for each in preemptors):
+        is_reclaimed = policy.preemption.reclaims and all(priority == each.priority for each in preemptors)
+        if is_reclaimed:
+            reclaimed.append(pod)
+        elif any(priority >= each.priority for each in preemptors):
             yield broken(Rule.VICTIM_PRIORITY, pod.id, f"its priority {priority} is not below that of its preemptor")
-        yield from _victim(left, pod, preemptors, policy)
+        yield from _victim(left, pod, preemptors, policy, is_reclaimed=is_reclaimed)
+    if reclaimed:
+        yield from reclaims.violations(left, preemption, preemptors, reclaimed)
     binding = _binding(preemptors, policy)
     if binding.gangs:
         yield from _gangs(left, found)
@@ -140,17 +149,33 @@ def _gangs(left: Snapshot, found: Sequence[Pod]) -> Iterator[Violation]:
             yield broken(Rule.VICTIM_GANG, staying[0].id, message)
 
 
-def _victim(left: Snapshot, pod: Pod, preemptors: Sequence[Pod], policy: Policy) -> Iterator[Violation]:
+def _victim(
+    left: Snapshot, pod: Pod, preemptors: Sequence[Pod], policy: Policy, *, is_reclaimed: bool
+) -> Iterator[Violation]:
     rules = policy.preemption
     if pod.scheduler_name not in rules.scheduler_names:
         yield broken(Rule.VICTIM_NOT_OWNED, pod.id, f"it belongs to scheduler {pod.scheduler_name}")
     binding = _binding(preemptors, policy)
     if binding.annotation and not pod.is_preemptible:
         yield broken(Rule.VICTIM_PROTECTED, pod.id, "its annotation forbids eviction")
+    if rules.delay_seconds and binding.minimum_run and not any(each.nominated_node_name for each in preemptors):
+        age = min((_age(each, rules.now) for each in preemptors), default=rules.delay_seconds)
+        if age < rules.delay_seconds:
+            message = f"it is evicted for a pod that is {age} s old, before the delay of {rules.delay_seconds} s"
+            yield broken(Rule.VICTIM_PROTECTED, pod.id, message)
     ran = rules.now - pod.started if pod.started else 0
-    if binding.minimum_run and ran < rules.minimum_run_seconds and _holds_devices(left, pod):
-        message = f"it has used devices for {ran} s, less than the minimum of {rules.minimum_run_seconds} s"
+    least = rules.reclaim_minimum_run_seconds if is_reclaimed else rules.minimum_run_seconds
+    if binding.minimum_run and ran < least and _holds_devices(left, pod):
+        message = f"it has used devices for {ran} s, less than the minimum of {least} s"
         yield broken(Rule.VICTIM_PROTECTED, pod.id, message)
+
+
+def _age(pod: Pod, now: int) -> int:
+    """Return for how many seconds a pod exists; since the epoch where its creation cannot be read."""
+    try:
+        return now - math.floor(dt.datetime.fromisoformat(pod.creation).timestamp())
+    except (ValueError, OverflowError):
+        return now
 
 
 def _holds_devices(left: Snapshot, pod: Pod) -> bool:

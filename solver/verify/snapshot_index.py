@@ -21,7 +21,8 @@ from solver.domain import (
     VolumeAttachment,
     VolumeClaimId,
 )
-from solver.verify.object_index import LabelGroups, ObjectGroups, ObjectIndex, ObjectsByKey
+from solver.verify.label_groups import LabelGroups
+from solver.verify.object_index import ObjectGroups, ObjectIndex, ObjectsByKey
 from solver.verify.pools import Pools
 
 

@@ -181,6 +181,9 @@ class Rule(StrEnum):
     DEVICE_INCOMPATIBLE = "DeviceIncompatible"
     """The devices in use that draw on one counter set would have no compatibility group in common."""
 
+    QUOTA_LIMIT = "QuotaLimit"
+    """The namespaces of a DeviceQuota would hold more than its limit, and the plan adds to it."""
+
     GANG_PARTIAL = "GangPartial"
     """Fewer pods of a gang would run than its minimum."""
     GANG_TOPOLOGY = "GangTopology"

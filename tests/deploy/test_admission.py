@@ -17,7 +17,7 @@ FENCED = DEPLOY / "overlays" / "fenced" / "kustomization.yaml"
 ACCOUNT = "system:serviceaccount:dovetail-system:dovetail"
 
 _KEY = re.compile(r"(?<![\w.])(?:dovetail\.dev|\{OUR_GROUP\})/([a-z-]+)(?![a-z0-9-])")
-_OF_THE_LEASE = frozenset({"drained", "record", "record-version"})
+_OF_THE_LEASE = frozenset({"drained", "leader-report", "record", "record-version"})
 _OTHERS = _OF_THE_LEASE | {"adopted", "binding-failed", "node-reserved", "place", "scheduler", "suspect", "unreadable"}
 """
 What Dovetail alone writes (on claims, bindings and its Lease, as the controller of events, as a condition of pods), and
@@ -59,7 +59,7 @@ def test_features_for_every_namespace_are_ones_that_exist() -> None:
         each["expression"] for each in _policy("features")["spec"]["variables"] if each["name"] == "features"
     ]
     known = set(re.findall(r": '([a-z]+)'", features))
-    assert known == {"gang", "topology", "protection"}
+    assert known == {"gang", "topology", "protection", "check"}
     assert set(_table("features")["everywhere"].split()) <= known
 
 

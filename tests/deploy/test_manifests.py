@@ -84,15 +84,14 @@ def test_viewers_may_read_what_commands_list_and_nothing_else() -> None:
         ("resource.k8s.io", "devicetaintrules"),
         ("scheduling.k8s.io", "podgroups"),
         ("scheduling.x-k8s.io", "podgroups"),
+        ("dovetail.dev", "devicequotas"),
     }
     assert granted == listed | optional | {("", "events")}
-    (named,) = (rule for rule in _object("ClusterRole", "dovetail-viewer")["rules"] if "resourceNames" in rule)
-    assert named == {
-        "apiGroups": [""],
-        "resources": ["configmaps"],
-        "resourceNames": ["dovetail-config"],
-        "verbs": ["get"],
-    }
+    named = [rule for rule in _object("ClusterRole", "dovetail-viewer")["rules"] if "resourceNames" in rule]
+    assert [(rule["apiGroups"], rule["resources"], rule["resourceNames"], rule["verbs"]) for rule in named] == [
+        ([""], ["configmaps"], ["dovetail-config"], ["get"]),
+        (["coordination.k8s.io"], ["leases"], ["dovetail"], ["get"]),
+    ]
     verbs = {verb for rule in _object("ClusterRole", "dovetail-viewer")["rules"] for verb in rule["verbs"]}
     assert verbs == {"get", "list", "watch"}
 

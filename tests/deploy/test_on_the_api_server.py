@@ -50,6 +50,7 @@ ALLOWED = [
         for verb in ("list", "watch")
     ],
     ("patch", "scheduling.k8s.io", "podgroups", "status"),
+    *[(verb, "dovetail.dev", "devicequotas", "") for verb in ("list", "watch")],
     ("create", "", "pods", "binding"),
     ("patch", "", "pods", "status"),
     ("create", "", "pods", "eviction"),

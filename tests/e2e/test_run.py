@@ -1,5 +1,6 @@
 """`make run`: the table's rows from pods and claims (pure), and the whole of it on a real control plane."""
 
+import json
 import os
 import re
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from rich.console import Console
@@ -273,17 +275,33 @@ def test_its_end_is_the_end_of_everything_that_it_started(tmp_path: Path, number
     ) as run:
         assert run.stdout
         said = ""
-        for line in run.stdout:
-            said += line
-            if "export KUBECONFIG=" in line:
-                break
-        assert any("e2e.dovetail" in words for words in processes_in(tmp_path)), said
-        run.send_signal(number)
         try:
+            for line in run.stdout:
+                said += line
+                if "dovetail history --server=" in line:
+                    break
+            assert any("e2e.dovetail" in words for words in processes_in(tmp_path)), said
+            assert [said.count(f"{name} ") for name in ("cannot-fit", "gpu-beside-its-data")] == [1, 1], said
+            (program,) = re.findall(r"dovetail=(\S+)", said)
+            assert Path(program).exists()
+            (page,) = re.findall(r"in a browser: (\S+)", said)
+            about = f"{page}v1alpha1/decisions?namespace=default&pod=gpu-beside-its-data"
+            wait_until(lambda: what_happened(about) == "Bound")
+            run.send_signal(number)
             assert run.wait(90) == status, said
         finally:
             run.kill()  # or the block would wait for it for ever
     wait_until(lambda: processes_in(tmp_path) == [])
+
+
+def what_happened(url: str) -> str:
+    """The last event of a pod on the page; nothing while the page does not answer yet."""
+    try:
+        with urlopen(url, timeout=30) as answer:  # noqa: S310 - the address of our own page
+            events = json.load(answer)["events"]
+    except OSError:
+        return ""
+    return str(events[0]["what"]) if events else ""
 
 
 def processes_in(folder: Path) -> list[str]:

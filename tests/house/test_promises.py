@@ -14,7 +14,15 @@ import yaml
 from e2e.controlplane import versions
 from scheduler.observe import logs, metrics
 from scheduler.settings import Settings
-from scheduler.settings.policies import NodeReservations, PodProtection, PreemptionSettings, WeightSettings
+from scheduler.settings.policies import (
+    Autoscaling,
+    NodeReservations,
+    PodProtection,
+    PreemptionSettings,
+    ReclaimSettings,
+    WeightSettings,
+)
+from scheduler.settings.repairs import RepairSettings
 from tests.support import house
 
 
@@ -51,8 +59,13 @@ def test_every_setting_is_read() -> None:
     # The schema itself converts these to the solver's types.
     read_by_the_schema = {"policy", "drivers", "match_labels", "scheduler_name", "allocate_on_device_plugin_nodes"}
     read_by_the_schema |= {"group_labels", "group_attributes", "weights"} | _fields(WeightSettings)
+    read_by_the_schema |= {"autoscaling"} | _fields(Autoscaling) | _fields(RepairSettings)
     read_by_the_schema |= (
-        {"preemption"} | _fields(PreemptionSettings) | _fields(PodProtection) | _fields(NodeReservations)
+        {"preemption"}
+        | _fields(PreemptionSettings)
+        | _fields(PodProtection)
+        | _fields(ReclaimSettings)
+        | _fields(NodeReservations)
     )
     unread = (
         _fields(Settings) - said_by_the_file_alone - read_by_the_schema - _attributes_outside("scheduler/settings/")

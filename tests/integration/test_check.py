@@ -91,7 +91,10 @@ def test_a_check_that_is_interrupted_leaves_nothing(
     more = ("--test-pod", "--class=missing.example.com", "--timeout=120")
     command = [sys.executable, "-m", "scheduler", *words(world, own_lease, *more)]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as running:
+    before = signal.signal(number, signal.default_int_handler)  # tests in the background of a shell ignore SIGINT
+    running = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    signal.signal(number, before)
+    with running:
         wait_until(lambda: len(left(world)) == 2)
         running.send_signal(number)
         printed, _ = running.communicate(timeout=60)

@@ -98,3 +98,23 @@ def test_with_the_role_view_the_condition_is_printed(world: World, start: Start,
     assert status == 3
     assert "cannot list nodes" in error
     assert found["condition"]["message"] == condition(world, "waits")["message"]
+
+
+def test_which_nodes_to_add_for_the_queue_and_for_a_file(
+    world: World, start: Start, tmp_path: Path, capsys: Capture
+) -> None:
+    """The cluster has no Karpenter: shapes are those of its nodes."""
+    world.add_nodes(1, devices=1)
+    file = manifests(world, tmp_path / "pods.yaml", "p", "q", "r")
+    world.plane.kubectl("apply", "-f", str(file))
+    start()
+    wait_until(lambda: len(world.bound()) == 1)
+    wait_until(lambda: sum(condition(world, name).get("reason") == "Unschedulable" for name in "pqr") == 2)
+
+    name = f"--scheduler-name={world.scheduler}"
+    status, found, error = ask(world, capsys, "queue", "-n", world.namespace, "--add-nodes", name)
+    assert (status, len(found["nodes"]), found["proven"], found["confirmed"]) == (0, 2, True, True), error
+    assert len(found["plan"]["placements"]) == 2
+
+    status, found, error = ask(world, capsys, "fit", "-f", file, "--add-nodes")
+    assert (status, len(found["nodes"]), found["starts"]) == (0, 2, True), error

@@ -56,8 +56,9 @@ def test_from_no_scheduler_to_one_that_works_and_one_that_is_paused(
     assert (found["queue"]["waiting"], found["queue"]["oldest"]) == (1, f"{world.namespace}/waits")
     ours = next(each for each in found["devices"] if each["driver"] == world.driver)
     assert (ours["held"], ours["free"]) == (1, 1)
-    assert m.run("status", f"--kubeconfig={world.plane.kubeconfig}", f"--config={own_lease}") == 0
-    assert capsys.readouterr().out.startswith("Dovetail in namespace dovetail-system is healthy")
+    where = f"--dovetail-namespace={world.namespace}"
+    assert m.run("status", f"--kubeconfig={world.plane.kubeconfig}", where, f"--config={own_lease}") == 0
+    assert capsys.readouterr().out.startswith(f"Dovetail in namespace {world.namespace} is healthy")
 
     running.stop()
     code, found = status(world, own_lease, capsys)

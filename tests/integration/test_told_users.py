@@ -285,7 +285,7 @@ def test_a_live_pod_is_explained(growing: World, account: Path, capsys: pytest.C
         }
     ]
     assert [each["message"] for each in found["changes"]] == [
-        "1 instead of 2 for request devices: a new template, because claims are immutable"
+        "1 instead of 2 for request devices: in a new template, as a claim cannot be changed"
     ]
 
 

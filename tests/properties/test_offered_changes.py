@@ -203,10 +203,10 @@ MAKERS: dict[str, Callable[..., World]] = {
     r"\d+ more free devices?(?: under one .*?)?, now held by (.*)": lambda w, _, names: ended(w, names.split(", ")),
     r"when (.*?) ends?(?:: .*)?": lambda world, _, names: ended(world, names.split(", ")),
     r"tolerate the device taint (\S+) in the request: .*": _tolerate_devices,
-    r"(\d+) instead of \d+ for request r: a new claim.*": lambda world, pod, count: changed_claims(
+    r"(\d+) instead of \d+ for request r: in a new claim.*": lambda world, pod, count: changed_claims(
         world, pod, lambda claim: with_count(claim, int(count))
     ),
-    r"without the same \S+: a new claim.*": lambda world, pod: changed_claims(
+    r"without the same \S+: in a new claim.*": lambda world, pod: changed_claims(
         world, pod, lambda claim: replace(claim, constraints=())
     ),
     r"tolerate taint (\S+) of the node": _tolerate_nodes,

@@ -33,7 +33,12 @@ from tests.support.strategies import Situation, situations
 PROPERTY = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], max_examples=100)
 MODELS = replace(PATIENT, params=SearchParams(without=frozenset({SearchStage.EXHAUSTIVE})))
 POLICIES = tuple(
-    Policy(levels=levels, group_labels=("zone",), group_attributes=("gpu.example.com/numa",))
+    Policy(
+        levels=levels,
+        group_labels=("zone",),
+        group_attributes=("gpu.example.com/numa",),
+        counts_devices=levels == TOPOLOGY,
+    )
     for levels in (PACK, SPREAD, TOPOLOGY)
 )
 

@@ -121,6 +121,8 @@ async def test_a_replica_begins_each_of_its_loops_again(monkeypatch: pytest.Monk
         _api=None,
         _usage=None,
         _late_seconds=0.0,
+        _make_repairer=lambda: part("repairer"),
+        _reporter=part("reporter"),
         _followers=(part("by hand"), part("misspelled"), None),
     )
     made._kept = partial(Replica._kept, made)  # noqa: SLF001 - there is no replica without an API server

@@ -23,7 +23,8 @@ def gpus(**more: object) -> dict[str, object]:
 
 
 def test_the_example_of_the_docs_is_what_the_solver_expects() -> None:
-    (example,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    found = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (example,) = (each for each in found if "expectedPods" in each)
     whole, shared = parse(HEAD + example, "file").policy("dovetail").expected
     four = SubRequest(device_class="gpu.example.com", count=4)
     part = SubRequest(

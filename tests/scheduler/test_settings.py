@@ -399,6 +399,12 @@ def test_a_policy_decides_the_levels_and_a_profile_what_they_weigh() -> None:
     assert settings.policy("b").weights == Weights()
 
 
+def test_a_profile_says_whether_pods_count_or_devices() -> None:
+    text = HEAD + "profiles: [{schedulerName: a, placed: devices}, {schedulerName: b}]"
+    settings = parse(text, "file")
+    assert [settings.policy(name).counts_devices for name in ("a", "b")] == [True, False]
+
+
 def test_a_profile_says_which_pods_may_be_evicted_for_its_pods() -> None:
     section = "preemption: {devices: true, minimumRunSeconds: 7, maxEvictionsPerMinute: 9}"
     settings = parse(HEAD + f"profiles: [{{schedulerName: a, {section}}}, {{schedulerName: b}}]", "file")

@@ -118,15 +118,24 @@ def started(at: int, objects: list[Any]) -> list[Any]:
 
 
 def test_a_pod_that_has_run_for_long_is_thought_to_run_longer_than_several_young_ones() -> None:
-    old = [*started(100, running("old", "n1", 0)), *started(900, running("young", "n1", 1))]
-    young = [each for at in range(4) for each in started(500 + at, running(f"young-{at}", "n2", at))]
+    old = [*started(100, running("old", "n1", 0)), *started(9000, running("young", "n1", 1))]
+    young = [each for at in range(4) for each in started(8000 + at, running(f"young-{at}", "n2", at))]
     assert held(planned([*cluster("n1", "n2"), *old, *young, BIG_CLAIM], [BIG], overdue=["big"])) == {"big": ("n2",)}
     small, claim = asking("small", 3)  # on n1 it needs what the young pod has
     assert held(planned([*cluster("n1", "n2"), *old, *young, claim], [small], overdue=["small"])) == {"small": ("n1",)}
 
 
+def test_one_pod_is_thought_to_end_sooner_than_the_last_of_several_that_are_hardly_younger() -> None:
+    one = started(100, running("one", "n1", 0))
+    several = [each for at in range(4) for each in started(105 + at, running(f"other-{at}", "n2", at))]
+    other = started(200, running("last", "n3", 0, 1, 2, 3))
+    objects = [*cluster("n1", "n2"), *one, *several, b.node("n3"), *other, BIG_CLAIM]
+    assert held(planned(objects, [BIG], overdue=["big"])) == {"big": ("n1",)}
+
+
 def test_a_pod_that_has_just_been_placed_is_the_youngest() -> None:
-    objects = [*started(500, running("a", "n1", 0)), *running("b", "n2", 0, 1, 2)]
+    others = started(900, running("c", "n3", 0, 1, 2, 3))
+    objects = [*started(500, running("a", "n1", 0)), *running("b", "n2", 0, 1, 2), b.node("n3"), *others]
     assert held(planned([*cluster("n1", "n2"), *objects, BIG_CLAIM], [BIG], overdue=["big"])) == {"big": ("n2",)}
 
 

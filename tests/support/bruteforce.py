@@ -54,6 +54,7 @@ from solver.verify.plan_context import PlanContext, new_allocation
 from solver.verify.pools import Published
 from solver.verify.requests import SelectionError, attribute_values, covers, selects
 from tests.support import builders as b
+from tests.support.quota_oracle import QuotaOracle
 
 Consumption = tuple[tuple[str, int], ...]
 DEFAULT_POLICY = Policy()
@@ -123,6 +124,7 @@ class _State(NamedTuple):
     homes: tuple[tuple[ClaimId, frozenset[str]], ...]
     room: tuple[tuple[ClaimId, int], ...]
     seats: tuple[tuple[PodId, str], ...] = ()
+    counts: tuple[tuple[int, frozenset[str]], ...] = ()
 
 
 _Grants = tuple[tuple[ClaimId, tuple[_Given, ...]], ...]
@@ -141,6 +143,7 @@ class _Search:
         self.priorities = sorted({pod.priority for pod in batch.pods}, reverse=True)
         self.users = Counter(claim for pod in batch.pods for claim in pod.claim_ids)
         self.ways = _Ways(self.picture)
+        self.quotas = QuotaOracle(self.picture)
         self.seen: dict[tuple[int, _State], _Outcome] = {}
         all_pods = (*batch.pods, *snapshot.pods)
         self.has_neighbours = any(pod.host_ports or pod.affinity or pod.anti_affinity or pod.spread for pod in all_pods)
@@ -169,6 +172,7 @@ class _Search:
             free=tuple((node.name, self._left(node)) for node in self.picture.snapshot.nodes),
             homes=(),
             room=tuple(sorted(rooms.items())),
+            counts=self.quotas.start(self.picture.snapshot.claims),
         )
 
     def _left(self, node: Node) -> tuple[tuple[str, int], ...]:
@@ -257,7 +261,11 @@ class _Search:
                 yield 0, state, ()
         else:
             for rank, given in self.ways.allocations(claim, node, state):
-                yield rank, self._after(claim, node, given, state), ((claim.id, given),)
+                results = [_result(claim, each, number) for number, each in enumerate(given)]
+                counts = self.quotas.after(state.counts, claim, results)
+                if counts is not None:
+                    after = self._after(claim, node, given, state)._replace(counts=counts)
+                    yield rank, after, ((claim.id, given),)
 
     def _is_tainted(self, claim: Claim) -> bool:
         return any(

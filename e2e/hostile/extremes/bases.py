@@ -66,6 +66,7 @@ _SPECS: Final[dict[Kind, dict[str, Any]]] = {
             "groups": [{"pods": {"namespace": "a", "podUID": "a"}, "places": [{"node": "a"}]}],
         },
     },
+    Kind.QUOTAS: {"spec": {"namespaceSelector": {"matchLabels": {"a": "b"}}, "resources": [{"deviceClass": "a"}]}},
 }
 
 

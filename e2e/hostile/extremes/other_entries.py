@@ -86,6 +86,11 @@ POD_GROUP_ENTRIES: Final[Entries] = {
     "status.conditions[]": Entry(lambda index: {**_CONDITION, "type": name(index)}),
     "status.resourceClaimStatuses[]": Entry(lambda index: {"name": name(index), "resourceClaimName": "a"}, most=4),
 }
+QUOTA_ENTRIES: Final[Entries] = {
+    **METADATA,
+    **with_prefix("spec.namespaceSelector", LABEL_SELECTOR),
+    "spec.resources[]": Entry(lambda index: {"deviceClass": name(index), "limit": index}, most=16),
+}
 COSCHEDULING_ENTRIES: Final[Entries] = {
     **METADATA,
     "spec.minResources{}": Entry(_amount),

@@ -35,6 +35,7 @@ _LAST: Final[dict[Kind, tuple[str, ...]]] = {
     Kind.POD_GROUPS: ("status", "resourceClaimStatuses"),
     Kind.COSCHEDULING_GROUPS: ("spec", "minMember"),
     Kind.HOLDS: ("spec", "priority"),
+    Kind.QUOTAS: ("spec", "resources"),
 }
 _NO_QUANTITY: Final = "1.1.1"
 _RULES: Final[dict[Kind, tuple[tuple[str, ...], Any]]] = {

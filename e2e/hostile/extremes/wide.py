@@ -17,6 +17,7 @@ from e2e.hostile.extremes.other_entries import (
     NODE_DRIVER_ENTRIES,
     NODE_ENTRIES,
     POD_GROUP_ENTRIES,
+    QUOTA_ENTRIES,
     STORAGE_CAPACITY_ENTRIES,
     STORAGE_CLASS_ENTRIES,
     STORAGE_DRIVER_ENTRIES,
@@ -46,6 +47,7 @@ ENTRIES: Final[Mapping[Kind, Entries]] = {
     Kind.POD_GROUPS: POD_GROUP_ENTRIES,
     Kind.COSCHEDULING_GROUPS: COSCHEDULING_ENTRIES,
     Kind.HOLDS: HOLD_ENTRIES,
+    Kind.QUOTAS: QUOTA_ENTRIES,
 }
 """The lists and maps of each kind."""
 _MOST_OF_EACH: Final = 20_000

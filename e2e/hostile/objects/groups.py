@@ -1,4 +1,4 @@
-"""PodGroups: those of the API, and those of a definition that has no schema."""
+"""PodGroups: those of the API, and those of a definition that has no schema. And DeviceQuotas."""
 
 from typing import Final
 
@@ -17,8 +17,15 @@ def _coscheduling(draw: Draw) -> Manifest:
     return {"metadata": metadata(draw, Kind.COSCHEDULING_GROUPS, annotations={}), "spec": {"minMember": 2}}
 
 
+def _quota(draw: Draw) -> Manifest:
+    resources = [{"deviceClass": "mallory", "limit": draw.one((0, 1, 8))}]
+    spec = {"namespaceSelector": {"matchLabels": {"mallory": "x"}}, "resources": resources}
+    return {"metadata": metadata(draw, Kind.QUOTAS), "spec": spec}
+
+
 POD_GROUPS: Final = Table(Kind.POD_GROUPS, _group)
 COSCHEDULING_GROUPS: Final = Table(Kind.COSCHEDULING_GROUPS, _coscheduling)
+QUOTAS: Final = Table(Kind.QUOTAS, _quota)
 _HAS_TEXTS: Final = versions.pod_groups().endswith("v1alpha2")
 _MODES: Final[tuple[object, ...]] = ("Pod", "PodGroup") if _HAS_TEXTS else ({"single": {}}, {"all": {}})
 _TOPOLOGY: Final = "dovetail.dev/gang-topology"
@@ -88,3 +95,26 @@ def _anything(draw: Draw, group: Manifest) -> None:
 @COSCHEDULING_GROUPS.twist("levels by an annotation")
 def _levels(draw: Draw, group: Manifest) -> None:
     group["metadata"]["annotations"][_TOPOLOGY] = draw.one((draw.text(100_000), "preferred:" * 9000, "label:" * 9000))
+
+
+@QUOTAS.twist("absurd amounts")
+def _amounts(draw: Draw, quota: Manifest) -> None:
+    quota["spec"]["resources"] = [
+        {"deviceClass": draw.word(), "capacity": "memory", "limit": draw.published(), "weight": 2**20}
+        for _ in range(draw.one((1, 16)))
+    ]
+
+
+@QUOTAS.twist("a parent that is none")
+def _parent(draw: Draw, quota: Manifest) -> None:
+    quota["spec"]["parent"] = draw.one(("no-such-quota", f"mallory-{draw.below(draw.number + 1)}"))
+
+
+@QUOTAS.twist("resources that are none", is_admitted=False)
+def _resources(draw: Draw, quota: Manifest) -> None:
+    entry = quota["spec"]["resources"][0]
+    draw.do(
+        lambda: quota["spec"].update(resources=draw.leaf()),
+        lambda: entry.update({draw.one(("limit", "guarantee", "weight", "shape", "deviceClass")): draw.leaf()}),
+        lambda: entry.update(limit=draw.one((draw.digits(), draw.no_quantity(), -1, 10**400, 1.5))),
+    )

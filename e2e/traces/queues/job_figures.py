@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from e2e.traces.queues import job_bound
 from e2e.traces.queues.job_simulation import Outcome
 from e2e.traces.queues.job_traces import JobTrace
 
@@ -32,9 +33,11 @@ class QueueRun(msgspec.Struct, frozen=True, kw_only=True):
     One policy over one trace.
 
     `waits` has the sizes that occur. `used` is the share of all GPU-seconds in which jobs ran, from the first arrival
-    to the last; None where all arrive at once. `makespan` is the time from the first arrival to the last end.
+    to the last, `most_used` the most that is possible (`job_bound`); both are None where all arrive at once.
+    `makespan` is the time from the first arrival to the last end.
     `too_large` jobs ask for more than the cluster has and are left out, `stuck` ones never got all their GPUs.
-    `seconds` are CPU seconds of the whole run.
+    `seconds` are CPU seconds of the whole run. `moves` counts pods that were moved; what that cost their jobs is in the
+    makespan and in the waits of others, and no GPU counts as used meanwhile.
     """
 
     trace: str
@@ -47,8 +50,10 @@ class QueueRun(msgspec.Struct, frozen=True, kw_only=True):
     stuck: int
     waits: dict[str, Waits]
     used: float | None
+    most_used: float | None = None
     makespan: float
     seconds: float = 0.0
+    moves: int = 0
 
 
 def figures(trace: JobTrace, policy: str, outcome: Outcome, seconds: float = 0.0) -> QueueRun:
@@ -62,7 +67,7 @@ def figures(trace: JobTrace, policy: str, outcome: Outcome, seconds: float = 0.0
             waits[name] = Waits(jobs=len(own), mean=fmean(own), p95=float(np.percentile(own, 95)))
     for job in started:
         begin = outcome.starts[job.number]
-        end = max(end, begin + job.seconds)
+        end = max(end, begin + job.seconds + outcome.delays.get(job.number, 0.0))
         used += job.gpus * max(0.0, min(begin + job.seconds, last) - begin)
     return QueueRun(
         trace=trace.name,
@@ -75,6 +80,8 @@ def figures(trace: JobTrace, policy: str, outcome: Outcome, seconds: float = 0.0
         stuck=len(trace.jobs) - len(outcome.too_large) - len(started),
         waits=waits,
         used=used / (trace.machines * trace.gpus * trace.window) if trace.window else None,
+        most_used=job_bound.most_used(trace),
         makespan=end - first,
         seconds=seconds,
+        moves=outcome.moves,
     )

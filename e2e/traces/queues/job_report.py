@@ -13,7 +13,7 @@ from e2e.traces.queues.job_figures import SIZES, QueueRun
 CAPTION: Final = (
     "WAIT: hours, mean and 95th percentile, by the GPUs of a job. IN USE: share of all GPU-seconds in which jobs ran, "
     "from the first arrival to the last. MAKESPAN: hours from the first arrival to the last end. dovetail-N: starving "
-    "after N seconds. CPU: seconds of the run."
+    "after N seconds; +M: at most M moves an hour, each of which costs its job 60 s. CPU: seconds of the run."
 )
 _HOUR: Final = 3600.0
 
@@ -37,14 +37,16 @@ def render(runs: Sequence[QueueRun]) -> Table:
 def _titles(run: QueueRun) -> tuple[str, ...]:
     """Name a trace and its cluster."""
     load = "all at once" if run.load is None else f"load {100 * run.load:.0f} %"
-    named = (run.trace, f"{run.machines} × {run.gpus} GPUs, {load}")
+    named: tuple[str, ...] = (run.trace, f"{run.machines} × {run.gpus} GPUs, {load}")
+    if run.most_used is not None:
+        named = (*named, f"in use at most {100 * run.most_used:.1f} %")
     return (*named, f"{run.too_large} of {run.jobs} jobs too large") if run.too_large else named
 
 
 def _cells(run: QueueRun) -> tuple[str, ...]:
     waits = [run.waits.get(name) for name in SIZES]
     return (
-        run.policy + (f", {run.stuck} stuck" if run.stuck else ""),
+        run.policy + (f", {run.stuck} stuck" if run.stuck else "") + (f", {run.moves} moved" if run.moves else ""),
         *(f"{each.mean / _HOUR:.2f} {each.p95 / _HOUR:.2f}" if each else "" for each in waits),
         "" if run.used is None else f"{100 * run.used:.1f} %",
         f"{run.makespan / _HOUR:.2f}",

@@ -8,7 +8,7 @@ It runs while all its pods have their GPUs. How long it runs, no policy knows.
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from e2e.traces.queues.job_traces import Job, JobTrace
 from e2e.traces.workload import TraceError
@@ -33,6 +33,29 @@ class Placed(NamedTuple):
     gpus: tuple[Gpu, ...]
 
 
+class Moves(NamedTuple):
+    """
+    Pods that run, each with other GPUs from now on, in an order in which these are free; and pods that fit then.
+
+    `moved` are pods of jobs with one pod: a job of several is a gang, and stays.
+    """
+
+    moved: Sequence[Placed] = ()
+    placed: Sequence[Placed] = ()
+
+
+MOVE_SECONDS: Final = 60.0
+"""What a move costs its job: a restart from its checkpoint."""
+_HOUR: Final = 3600.0
+
+
+class Mover(Protocol):
+    """Moves pods so that others fit."""
+
+    def moves(self, waiting: Sequence[JobPod], free: Sequence[Sequence[int]], now: float, most: int, /) -> Moves:
+        """Choose at most so many moves."""
+
+
 class QueuePolicy(Protocol):
     """Decides about the pods that wait, in the order in which their jobs came."""
 
@@ -50,6 +73,13 @@ class Outcome:
     starts: dict[int, float] = field(default_factory=dict)
     gpus: dict[int, tuple[Gpu, ...]] = field(default_factory=dict)
     too_large: tuple[Job, ...] = ()
+    delays: dict[int, float] = field(default_factory=dict)
+    """Seconds that jobs lost by moves."""
+
+    @property
+    def moves(self) -> int:
+        """How many pods were moved."""
+        return round(sum(self.delays.values()) / MOVE_SECONDS)
 
 
 def pods_of(job: Job, gpus: int) -> tuple[JobPod, ...]:
@@ -64,15 +94,23 @@ def has_room(waiting: Sequence[JobPod], free: Sequence[Sequence[int]]) -> bool:
     return max(map(len, free)) >= min(pod.gpus for pod in waiting)
 
 
-def simulate(trace: JobTrace, policy: QueuePolicy) -> Outcome:
-    """Let a policy run all jobs. Raises TraceError where it takes a GPU that is not free."""
+def simulate(trace: JobTrace, policy: QueuePolicy, mover: Mover | None = None, moves_per_hour: int = 0) -> Outcome:
+    """
+    Let a policy run all jobs; a mover makes room for those that it leaves, within the moves of an hour.
+
+    Raises TraceError where one takes a GPU that is not free.
+    """
     state = _State(trace)
     while state.arrivals or state.ends:
         state.advance(policy)
         if state.waiting:
-            for placed in policy.place(tuple(state.waiting), state.free, state.now):
-                state.take(placed)
-            state.waiting = {pod: None for pod in state.waiting if pod not in state.held}
+            state.fill(policy.place(tuple(state.waiting), state.free, state.now))
+        left = moves_per_hour - state.moves_within(_HOUR)
+        if state.waiting and mover is not None and left > 0:
+            found = mover.moves(tuple(state.waiting), state.free, state.now, left)
+            for each in found.moved:
+                state.move(each)
+            state.fill(found.placed)
     return state.outcome
 
 
@@ -92,6 +130,38 @@ class _State:
         self.waiting: dict[JobPod, None] = {}
         self.held: dict[JobPod, tuple[Gpu, ...]] = {}
         self.missing: dict[Job, int] = {}
+        self.end_of: dict[Job, float] = {}
+        """When each job ends as things stand; earlier entries of `ends` do not count."""
+        self.moved_at: list[float] = []
+
+    def fill(self, placed: Sequence[Placed]) -> None:
+        """Give pods that wait their GPUs."""
+        for each in placed:
+            self.take(each)
+        self.waiting = {pod: None for pod in self.waiting if pod not in self.held}
+
+    def moves_within(self, seconds: float) -> int:
+        """Count the moves of late."""
+        return sum(self.now - at < seconds for at in self.moved_at)
+
+    def move(self, moved: Placed) -> None:
+        """Give a pod that runs other GPUs; its job ends later by what the move costs."""
+        pod, gpus = moved
+        if self.held.get(pod) is None or len(pods_of(pod.job, self.trace.gpus)) > 1:
+            raise TraceError(f"pod {pod.index} of job {pod.job.number} cannot be moved")
+        if len(set(gpus)) != pod.gpus or not all(gpu in self.free[machine] for machine, gpu in gpus):
+            raise TraceError(f"pod {pod.index} of job {pod.job.number} cannot move to {list(gpus)}")
+        for machine, gpu in self.held[pod]:
+            self.free[machine].append(gpu)
+            self.free[machine].sort()
+        for machine, gpu in gpus:
+            self.free[machine].remove(gpu)
+        self.held[pod] = gpus
+        self.moved_at.append(self.now)
+        delays, number = self.outcome.delays, pod.job.number
+        delays[number] = delays.get(number, 0.0) + MOVE_SECONDS
+        self.end_of[pod.job] += MOVE_SECONDS
+        heapq.heappush(self.ends, (self.end_of[pod.job], number, pod.job))
 
     def advance(self, policy: QueuePolicy) -> None:
         """Go to the next moment at which jobs end or arrive, and let them."""
@@ -99,7 +169,10 @@ class _State:
         moments += [self.arrivals[-1].arrival] if self.arrivals else []
         self.now = min(moments)
         while self.ends and self.ends[0][0] <= self.now:
-            job = heapq.heappop(self.ends)[2]
+            at, _, job = heapq.heappop(self.ends)
+            if self.end_of.get(job) != at:  # it was moved, and ends later
+                continue
+            del self.end_of[job]
             for pod in pods_of(job, self.trace.gpus):
                 for machine, gpu in self.held.pop(pod):
                     self.free[machine].append(gpu)
@@ -127,4 +200,5 @@ class _State:
             self.outcome.starts[job.number] = self.now
             own = (self.held[each] for each in pods_of(job, self.trace.gpus))
             self.outcome.gpus[job.number] = tuple(gpu for each in own for gpu in each)
-            heapq.heappush(self.ends, (self.now + job.seconds, job.number, job))
+            self.end_of[job] = self.now + job.seconds
+            heapq.heappush(self.ends, (self.end_of[job], job.number, job))

@@ -7,8 +7,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from itertools import product
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from rich.console import Console
@@ -19,13 +20,14 @@ from e2e.traces import kept_runs
 from e2e.traces.queues import job_figures, job_policies, job_report
 from e2e.traces.queues.job_batches import DovetailQueue
 from e2e.traces.queues.job_figures import QueueRun
-from e2e.traces.queues.job_simulation import QueuePolicy, simulate
+from e2e.traces.queues.job_simulation import simulate
 from e2e.traces.queues.job_traces import JobTrace, read_all
 from e2e.traces.workload import TraceError
 from solver.domain import Policy
 
-DOVETAIL: Final = "dovetail"
-NAMES: Final = (*job_policies.MAKE, DOVETAIL)
+DOVETAIL: Final = {"dovetail": Policy(), "dovetail-devices": Policy(counts_devices=True)}
+"""By name. The second is the same with `placed: devices`."""
+NAMES: Final = (*job_policies.MAKE, *DOVETAIL)
 STARVATION: Final = (300.0, 86_400.0, math.inf)
 """The scheduler's default (`queue.starvationSeconds`), one day, and never."""
 WIDTH: Final = 140
@@ -36,9 +38,9 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     try:
         runs = [
-            _run(trace, name, starvation, options.results)
+            _run(trace, name, setting, options.results)
             for trace in _traces(options)
-            for name, starvation in _policies(options)
+            for name, setting in _policies(options)
         ]
     except TraceError as error:
         print(error, file=sys.stderr)
@@ -63,22 +65,39 @@ def _traces(options: argparse.Namespace) -> list[JobTrace]:
     return [replace(trace.at(options.load / 100), name=f"{trace.name}@{options.load}") for trace in wanted]
 
 
-def _policies(options: argparse.Namespace) -> Iterator[tuple[str, float]]:
+class _Setting(NamedTuple):
+    """After how many seconds a pod of Dovetail starves, and how many moves an hour may have."""
+
+    starvation: float = math.inf
+    moves: int = 0
+
+    def __str__(self) -> str:
+        seconds = "never" if math.isinf(self.starvation) else f"{self.starvation:g}"
+        return f"{seconds}+{self.moves}" if self.moves else seconds
+
+
+def _policies(options: argparse.Namespace) -> Iterator[tuple[str, _Setting]]:
     for name in options.policies:
-        for seconds in options.starvation if name == DOVETAIL else (math.inf,):
-            yield name, seconds
+        if name not in DOVETAIL:
+            yield name, _Setting()
+            continue
+        for seconds, moves in product(options.starvation, options.moves):
+            yield name, _Setting(seconds, moves)
 
 
-def _run(trace: JobTrace, name: str, starvation: float, results: Path) -> QueueRun:
+def _run(trace: JobTrace, name: str, setting: _Setting, results: Path) -> QueueRun:
     """Measure one run, unless an earlier command has."""
-    policy = f"{name}-{'never' if math.isinf(starvation) else f'{starvation:g}'}" if name == DOVETAIL else name
+    policy = f"{name}-{setting}" if name in DOVETAIL else name
     path = results / trace.name / f"{policy}.json"
     if not path.exists():
         print(f"{trace.name}, {policy}", file=sys.stderr)
         began = time.process_time()
-        chosen: QueuePolicy
-        chosen = DovetailQueue(trace, starvation, Policy()) if name == DOVETAIL else job_policies.MAKE[name]()
-        outcome = simulate(trace, chosen)
+        known = DOVETAIL.get(name)
+        if known is not None:
+            ours = DovetailQueue(trace, setting.starvation, known)
+            outcome = simulate(trace, ours, ours, setting.moves)
+        else:
+            outcome = simulate(trace, job_policies.MAKE[name]())
         kept_runs.write(path, job_figures.figures(trace, policy, outcome, round(time.process_time() - began, 3)))
     return kept_runs.read(path, QueueRun)
 
@@ -117,6 +136,14 @@ def _parser() -> argparse.ArgumentParser:
         default=list(STARVATION),
         metavar="SECONDS",
         help="after how long a pod of dovetail starves, or `never`: a run for each (300 86400 never)",
+    )
+    parser.add_argument(
+        "--moves",
+        nargs="+",
+        type=int,
+        default=[0],
+        metavar="NUMBER",
+        help="how many pods of dovetail an hour may be moved so that waiting jobs fit: a run for each (0)",
     )
     parser.add_argument(
         "--load",

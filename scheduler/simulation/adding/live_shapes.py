@@ -29,6 +29,7 @@ from solver.domain import (
     ResourceSlice,
     Snapshot,
     Taint,
+    is_passing,
 )
 from solver.domain.quantity import parse, unit_of
 
@@ -47,8 +48,6 @@ _GROUP_LABELS: Final = (
     "cloud.google.com/gke-nodepool",
     "kubernetes.azure.com/agentpool",
 )
-_PASSING: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "karpenter.sh/", "cluster-autoscaler.")
-_PASSING_KEYS: Final = frozenset({"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"})
 _MOST_CHARACTERS: Final = 50
 
 
@@ -108,17 +107,12 @@ class _Published:
         described = replace(
             node,
             labels=tuple(sorted(pair for pair in shared if pair[0] != HOSTNAME)),
-            taints=tuple(taint for taint in node.taints if not _is_passing(taint)),
+            taints=tuple(taint for taint in node.taints if not is_passing(taint)),
             is_unschedulable=False,
             allocatable=tuple((name, max(0, amount - taken[name])) for name, amount in node.allocatable),
         )
         storage = self._storage.get(node.name)
         return NodeShape(name=node.name, node=described, slices=tuple(self._slices[node.name]), storage=storage)
-
-
-def _is_passing(taint: Taint) -> bool:
-    """Whether a taint tells of a state of one node, and not of what all nodes of a group are."""
-    return taint.key.startswith(_PASSING) or taint.key in _PASSING_KEYS
 
 
 def separated(reading: ManifestFiles) -> list[Body]:

@@ -38,6 +38,8 @@ from solver.domain import (
 
 _SECONDS: Final = 60.0
 _DETERMINISTIC_SECONDS: Final = 4.0
+_AGAIN_SECONDS: Final = 1.0
+"""Deterministic seconds of the decision with the nodes there. Measured: 500 nodes and 867 pods take 5 s in all."""
 _MOST_NAMES: Final = 4
 
 
@@ -86,7 +88,15 @@ def find(
     )
     broken = solver.verify.check(there, batch, plan, policy)
     defects = tuple(f"the answer broke a rule: {each.rule} ({each.subject}): {each.message}" for each in broken)
-    decided = msgspec.structs.replace(asked, snapshot=there, batch=batch, policy=policy, made_after=(), stopped=())
+    decided = msgspec.structs.replace(
+        asked,
+        snapshot=there,
+        batch=batch,
+        policy=msgspec.structs.replace(policy, levels=()),  # where they start does not matter
+        made_after=(),
+        stopped=(),
+        deterministic_seconds=min(asked.deterministic_seconds, _AGAIN_SECONDS),
+    )
     again = {each.pod for each in simulator.answer(decided, cache).plan.placements}
     seconds = round(time.monotonic() - started, 3)
     plan = msgspec.structs.replace(plan, report=msgspec.structs.replace(plan.report, seconds=seconds))

@@ -191,6 +191,7 @@ KINDS: Final[Mapping[tuple[str, str], Kind]] = {
     ("scheduling.k8s.io", "PodGroup"): Kind.POD_GROUPS,
     ("scheduling.x-k8s.io", "PodGroup"): Kind.COSCHEDULING_GROUPS,
     (DOVETAIL_GROUP, "DeviceHold"): Kind.HOLDS,
+    ("dovetail.dev", "DeviceQuota"): Kind.QUOTAS,
 }
 WORKLOADS: Final = frozenset(
     {

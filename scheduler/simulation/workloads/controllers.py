@@ -27,7 +27,7 @@ from scheduler.simulation.workloads.pod_templates import (
     reference,
     template_hash,
 )
-from solver import first_untolerated_taint, selects_node
+from solver import first_untolerated_taint, node_tolerations, selects_node
 from solver.domain import Node, Pod
 
 KINDS: Final = frozenset(
@@ -170,7 +170,7 @@ def _daemons(body: Body, pods: Sequence[Body], nodes: Sequence[Node], name_of: N
     if not isinstance(pod, Pod):  # why it cannot be read is said of the DaemonSet
         return
     for index, node in enumerate(nodes):
-        is_tolerated = first_untolerated_taint(node.taints, pod.tolerations) is None
+        is_tolerated = first_untolerated_taint(node.taints, node_tolerations(pod)) is None
         if is_tolerated and node.name not in there and selects_node(pod, node):
             daemon = copy.deepcopy(sample)
             daemon["metadata"]["name"] = name_of(f"{name}-", index)

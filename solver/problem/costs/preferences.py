@@ -46,7 +46,7 @@ from solver.problem.solver_cache import SolverCache
 from solver.rules.forms.domains import NO_DOMAIN
 from solver.rules.inter_pod.inter_pod_context import InterPodCache
 from solver.rules.inter_pod.pod_keys import spread_selector, term_selector
-from solver.rules.taints.values import prefer_no_schedule_taints, untolerated_count
+from solver.rules.taints.values import node_tolerations, prefer_no_schedule_taints, untolerated_count
 
 _HARD_AFFINITY = 1
 """Weight of a running pod's required affinity to a new pod (hardPodAffinityWeight, kube-scheduler's default)."""
@@ -162,8 +162,9 @@ class PreferenceCosts:
     def _taints(self, pod: Pod, allowed: Mask) -> Amounts | None:
         if not self._is_discouraged or not self._weights.taint_toleration:
             return None
-        key = ("PreferNoSchedule", pod.tolerations)
-        counts = self._per_node(key, lambda i: untolerated_count(self._inventory.nodes[i], pod.tolerations))
+        tolerations = node_tolerations(pod)
+        key = ("PreferNoSchedule", tolerations)
+        counts = self._per_node(key, lambda i: untolerated_count(self._inventory.nodes[i], tolerations))
         most = int(counts[allowed].max(initial=0))
         return self._weights.taint_toleration * SHARE * counts // most if most else None
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, NamedTuple
 
+from solver.feasibility.capacity import published_name
 from solver.feasibility.device_attributes import AttributeName, Items, lookup
 from solver.problem.devices.inventory import DeviceRecord, Inventory
-from solver.problem.devices.layout import MOST_UNITS, DeviceLayout, Sharing
+from solver.problem.devices.layout import MOST_UNITS, ChargedKey, DeviceLayout, Sharing
 from solver.problem.requests.demand import Answers, Verdict
 
 Column = dict[int, Items]
@@ -43,6 +44,7 @@ class UntypedDevice(NamedTuple):
     verdicts: tuple[tuple[int, int], ...]
     sharing: Sharing | None
     attributes: tuple[Items, ...]
+    charged: tuple[int | str, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -56,6 +58,7 @@ class LayoutInput:
     verdicts: defaultdict[int, list[tuple[int, int]]]
     columns: tuple[Column, ...]
     labelled: tuple[bool, ...] = ()
+    charged: tuple[ChargedKey, ...] = ()
 
     def untyped(self, index: int) -> UntypedDevice | None:
         """Describe a device; None where no demand of the batch matches it."""
@@ -64,7 +67,22 @@ class LayoutInput:
             return None
         record = self.inventory.records[index]
         sharing = self._sharing(record, verdicts) if record.device.allow_multiple_allocations else None
-        return UntypedDevice(record, tuple(verdicts), sharing, self.values(record, verdicts) if self.attributes else ())
+        values = self.values(record, verdicts) if self.attributes else ()
+        return UntypedDevice(record, tuple(verdicts), sharing, values, self.sizes(record))
+
+    def sizes(self, record: DeviceRecord) -> tuple[int | str, ...]:
+        """
+        Return for each capacity that quotas count its nano-units, or of a shareable device its published name.
+
+        An exclusive device counts with all of its capacity, a share with what it consumes.
+        """
+        if not self.charged:
+            return ()
+        published = dict(record.device.capacities)
+        names = [published_name(record.id.driver, each.capacity, published) for each in self.charged]
+        if record.device.allow_multiple_allocations:
+            return tuple(name or "" for name in names)
+        return tuple(published[name].value.nano if name is not None else 0 for name in names)
 
     def lost(self, untyped: UntypedDevice) -> tuple[tuple[int, frozenset[int]], ...]:
         """Give, by demand, the nodes that see a device but have less than it takes of them (KEP-5517)."""
@@ -101,6 +119,8 @@ def layout_input(
     is_admin: tuple[bool, ...],
     attributes: tuple[ComparedAttribute, ...],
     columns: tuple[Column, ...],
+    *,
+    charged: tuple[ChargedKey, ...] = (),
 ) -> LayoutInput:
     """
     Collect the verdicts of all demands by device, and find the attributes that are only compared within nodes.
@@ -111,7 +131,7 @@ def layout_input(
     for demand, answer in enumerate(answers):
         for index, verdict in answer.verdicts.items():
             verdicts[index].append((demand, int(verdict)))
-    inputs = LayoutInput(inventory, answers, attributes, is_admin, verdicts, columns)
+    inputs = LayoutInput(inventory, answers, attributes, is_admin, verdicts, columns, charged=charged)
     inputs.labelled = _labelled(inputs)
     return inputs
 

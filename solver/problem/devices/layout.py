@@ -82,8 +82,20 @@ class Sharing(NamedTuple):
     consumption: tuple[tuple[int, Consumption | None], ...]
 
 
+class ChargedKey(NamedTuple):
+    """What a quota counts, in a layout: the demand of its class, and the capacity; or the node of a device."""
+
+    demand: int
+    capacity: str = ""
+    counts_nodes: bool = False
+
+
 class TypeKey(NamedTuple):
-    """The key of interchangeable devices; labels stand for attribute values that are only compared within a node."""
+    """
+    The key of interchangeable devices; labels stand for attribute values that are only compared within a node.
+
+    `charged` are, by `ChargedKey`, the nano-units of the capacity; of a shareable device the capacity's name.
+    """
 
     verdicts: tuple[tuple[int, int], ...]
     attributes: tuple[Items, ...]
@@ -93,6 +105,7 @@ class TypeKey(NamedTuple):
     has_conditions: bool
     binds_to_node: bool
     is_suspect: bool
+    charged: tuple[int | str, ...] = ()
 
 
 Draws = tuple[tuple[int, int], ...]
@@ -121,7 +134,8 @@ class DeviceType:
 
     `gate` is the budget of free devices; a shareable type is a single device whose gate is `OPEN`, or 0 while
     it is held exclusively. `fresh` is the budget that is 1 while a shareable device is unused, -1 for exclusive
-    types. `capacities` finds the budgets of a shareable device's capacities. `distance` is 0 for a ready device of the
+    types. `capacities` finds the budgets of a shareable device's capacities. `charges` are by demand what one counts
+    for quotas, as pairs of the position of a `ChargedKey` and units. `distance` is 0 for a ready device of the
     node itself; one that several nodes can use is farther, and farther still one that has to be attached first
     (bindingConditions).
     """
@@ -138,6 +152,7 @@ class DeviceType:
     is_shareable: bool
     is_suspect: bool
     distance: int
+    charges: dict[int, Takes] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -169,6 +184,7 @@ class DeviceLayout:
     """
 
     attributes: tuple[AttributeName, ...]
+    charged: tuple[ChargedKey, ...] = ()
     labelled: tuple[bool, ...] = ()
     """Which of the attributes are renumbered on every node."""
     groups: list[NodeGroup] = field(default_factory=list)

@@ -8,31 +8,25 @@ and therefore one `GroupKey`. Values that cluster-wide devices have too stay as 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from solver.domain import AttributeKind, CounterId
 from solver.feasibility.device_attributes import Items
-from solver.problem.devices.device_types import LayoutInput, UntypedDevice, scale_of, sites, units
+from solver.problem.devices.device_types import LayoutInput, UntypedDevice, scale_of, sites
 from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.layout import (
     GLOBAL,
-    OPEN,
     DeviceLayout,
     DeviceType,
     Draws,
     GroupKey,
     NodeGroup,
-    Takes,
     TypeKey,
 )
+from solver.problem.devices.typed_devices import CounterBudget, device_type, new_budget
 from solver.problem.requests.demand import Verdict
 
-_Budgets = tuple[list[int], list[int]]
-"""Totals and scales of the budgets given so far."""
-_CounterBudget = Callable[[int], tuple[int, int]]
-"""Counter reference → its budget and scale."""
-_CountedType = tuple[TypeKey, int]
 _Lost = tuple[tuple[int, frozenset[int]], ...]
 """By demand, the nodes that have less than a device takes of them."""
 _Part = tuple[tuple[int, ...], frozenset[int] | None]
@@ -42,7 +36,8 @@ _Part = tuple[tuple[int, ...], frozenset[int] | None]
 def build_layout(inputs: LayoutInput) -> DeviceLayout:
     """Build the layout; the cost grows with the number of devices that some demand matches."""
     inventory = inputs.inventory
-    layout = DeviceLayout(attributes=tuple(each.name for each in inputs.attributes), labelled=inputs.labelled)
+    names = tuple(each.name for each in inputs.attributes)
+    layout = DeviceLayout(attributes=names, charged=inputs.charged, labelled=inputs.labelled)
     _add_wide_counters(layout, inputs)
     _add_wide_types(layout, inputs)
     unsettled = unsettled_nodes(inventory)
@@ -81,6 +76,10 @@ def describe(
     return GroupKey(counted, totals, beside, *surroundings)
 
 
+_Look = tuple[list[tuple[int, int]], int, tuple[int | str, ...]]
+"""What a plain device looks like: verdicts, value, and what quotas count."""
+
+
 @dataclass(slots=True, eq=False)
 class _PlainNodes:
     """
@@ -92,7 +91,7 @@ class _PlainNodes:
 
     layout: DeviceLayout
     inputs: LayoutInput
-    looks: list[tuple[list[tuple[int, int]], int]] | None = None
+    looks: list[_Look] | None = None
     key: GroupKey | None = None
     places: tuple[tuple[int, ...], ...] = ()
 
@@ -113,7 +112,7 @@ class _PlainNodes:
             self.layout.place_of.update(dict.fromkeys(records, (node, number)))
         return GroupKey(self.key.types, self.key.totals, self.key.beside, *surroundings)
 
-    def _looks(self, node: int, indices: list[int]) -> list[tuple[list[tuple[int, int]], int]] | None:
+    def _looks(self, node: int, indices: list[int]) -> list[_Look] | None:
         """Return what the plain devices of a node look like, and add their indices; None where one is not plain."""
         if self.inputs.attributes:
             return None
@@ -129,7 +128,7 @@ class _PlainNodes:
             if device.binds_to_node:
                 return None
             indices.append(index)
-            found.append((said, record.value))
+            found.append((said, record.value, self.inputs.sizes(record)))
         return found
 
 
@@ -151,7 +150,7 @@ def _add_wide_counters(layout: DeviceLayout, inputs: LayoutInput) -> None:
                 drawn[counter].append(amount)
     for counter, amounts in drawn.items():
         total = inputs.inventory.budgets[counter]
-        budget = _new_budget(layout.wide_budgets, total, scale_of(amounts, total), GLOBAL)
+        budget = new_budget(layout.wide_budgets, total, scale_of(amounts, total), GLOBAL)
         layout.counter_place[counter] = (-1, budget)
 
 
@@ -176,7 +175,7 @@ def _add_wide_types(layout: DeviceLayout, inputs: LayoutInput) -> None:
         grouped.setdefault((key, parted[seen], ordinal), []).append(index)
     for (key, parts, _), records in grouped.items():
         counted = (key, len(records))
-        made = _device_type(counted, layout.wide_budgets, inputs.is_admin, _wide_counter(layout), GLOBAL)
+        made = device_type(counted, layout.wide_budgets, (layout, inputs.is_admin), _wide_counter(layout), GLOBAL)
         layout.place_of.update((record, (-1, len(layout.wide_types))) for record in records)
         for lost, nodes in parts:
             layout.wide_types.append(_without(made, lost))
@@ -207,7 +206,7 @@ def _without(kind: DeviceType, demands: tuple[int, ...]) -> DeviceType:
     return replace(kind, verdict=kind.verdict | dict.fromkeys(demands, Verdict.TOO_LARGE), takes=takes)
 
 
-def _wide_counter(layout: DeviceLayout) -> _CounterBudget:
+def _wide_counter(layout: DeviceLayout) -> CounterBudget:
     return lambda reference: (-reference, layout.wide_budgets[1][-reference - GLOBAL])
 
 
@@ -223,6 +222,7 @@ def _type_key(untyped: UntypedDevice, attributes: tuple[Items, ...], counters: t
         bool(device.binding_conditions),
         device.binds_to_node,
         record.is_suspect,
+        untyped.charged,
     )
 
 
@@ -329,71 +329,7 @@ def _group(layout: DeviceLayout, key: GroupKey, is_admin: tuple[bool, ...]) -> N
     wide_counter = _wide_counter(layout)
     budgets = (list(counter_totals), scales)
     types = tuple(
-        _device_type(each, budgets, is_admin, lambda i: (i, scales[i]) if i >= 0 else wide_counter(i))
+        device_type(each, budgets, (layout, is_admin), lambda i: (i, scales[i]) if i >= 0 else wide_counter(i))
         for each in counted
     )
     return NodeGroup(len(layout.groups), types, tuple(budgets[0]), tuple(budgets[1]), wide, is_unsettled)
-
-
-def _device_type(
-    counted: _CountedType,
-    budgets: _Budgets,
-    is_admin: tuple[bool, ...],
-    counter_budget: _CounterBudget,
-    base: int = 0,
-) -> DeviceType:
-    """Make a type and append its budgets; `base` is where the numbering of those budgets starts."""
-    key, total = counted
-    drawn = tuple((counter_budget(each)[0], units(amount, counter_budget(each)[1])) for each, amount in key.counters)
-    gate = _new_budget(budgets, OPEN if key.sharing is not None else total, 1, base)
-    capacities, amounts = _capacity_budgets(key, budgets, base)
-    takes: dict[int, Takes] = {}
-    for demand, verdict in key.verdicts:
-        if verdict != Verdict.YES:
-            continue
-        if is_admin[demand]:
-            takes[demand] = ()
-        elif key.sharing is not None:
-            takes[demand] = ((gate, 1), *amounts[demand])
-        else:
-            takes[demand] = ((gate, 1), *drawn)
-    return DeviceType(
-        verdict={demand: Verdict(verdict) for demand, verdict in key.verdicts},
-        attributes=key.attributes,
-        takes=takes,
-        opens=drawn if key.sharing is not None else (),
-        gate=gate,
-        fresh=_new_budget(budgets, 1, 1, base) if key.sharing is not None else -1,
-        capacities=capacities,
-        total=total,
-        value=key.value,
-        is_shareable=key.sharing is not None,
-        is_suspect=key.is_suspect,
-        distance=2 * key.has_conditions + (base == GLOBAL),
-    )
-
-
-def _new_budget(budgets: _Budgets, total: int, scale: int, base: int) -> int:
-    totals, scales = budgets
-    totals.append(total)
-    scales.append(scale)
-    return base + len(totals) - 1
-
-
-def _capacity_budgets(key: TypeKey, budgets: _Budgets, base: int) -> tuple[dict[str, int], dict[int, Takes]]:
-    """One budget per capacity that some demand consumes, in units of the consumptions' greatest common divisor."""
-    if key.sharing is None:
-        return {}, {}
-    capacities, consumption = key.sharing
-    found: dict[str, int] = {}
-    amounts: dict[int, list[tuple[int, int]]] = {demand: [] for demand, _ in consumption}
-    for name, total in capacities:
-        per_demand = [(demand, dict(each or ()).get(name, 0)) for demand, each in consumption]
-        scale = scale_of([amount for _, amount in per_demand], total)
-        if not any(amount for _, amount in per_demand):
-            continue
-        found[name] = _new_budget(budgets, total, scale, base)
-        for demand, amount in per_demand:
-            if amount:
-                amounts[demand].append((found[name], units(amount, scale)))
-    return found, {demand: tuple(each) for demand, each in amounts.items()}

@@ -1,7 +1,7 @@
 """The ledger of one node: units left of its budgets and of the cluster-wide ones, while devices are taken by type."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from solver.problem.devices.layout import GLOBAL, DeviceType, Takes
@@ -16,6 +16,7 @@ class Checkpoint(NamedTuple):
     value: int
     suspects: int
     distance: int
+    quota: tuple[int, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -23,6 +24,7 @@ class NodeLedger:
     """
     Units left of every budget of a node, and of every cluster-wide one; ledgers of several nodes may have one `wide`.
 
+    `quota` is what quotas leave to the pod, by `DeviceLayout.charged`; empty where none binds it.
     `opened` counts the shareable devices whose first share was taken. `value`, `suspects` and `distance` add up what is
     taken: its worth, how many are suspect, and how far they are from the node.
     """
@@ -33,11 +35,12 @@ class NodeLedger:
     value: int = 0
     suspects: int = 0
     distance: int = 0
+    quota: list[int] = field(default_factory=list)
 
     @classmethod
-    def of(cls, local: Sequence[int], wide: Sequence[int] = ()) -> "NodeLedger":
-        """Begin with what is left of the budgets of a node, and of the cluster-wide ones."""
-        return cls(list(local), list(wide))
+    def of(cls, local: Sequence[int], wide: Sequence[int] = (), quota: Sequence[int] = ()) -> "NodeLedger":
+        """Begin with what is left of the budgets of a node, of the cluster-wide ones, and of quotas."""
+        return cls(list(local), list(wide), quota=list(quota))
 
     def left(self, budget: int) -> int:
         """Return the units left of a budget."""
@@ -58,7 +61,10 @@ class NodeLedger:
         if not takes:
             return device.total
         needs = (*takes, *device.opens) if device.opens and self.is_fresh(device) else takes
-        return min(device.total, self.times(needs))
+        found = min(device.total, self.times(needs))
+        for position, units in device.charges.get(demand, ()) if self.quota else ():
+            found = min(found, self.quota[position] // units)
+        return found
 
     def is_fresh(self, device: DeviceType) -> bool:
         """Whether this is a shareable device that no claim uses."""
@@ -70,6 +76,8 @@ class NodeLedger:
         if not takes:
             return
         self._charge(takes, count)
+        for position, units in device.charges.get(demand, ()) if self.quota else ():
+            self.quota[position] -= units * count
         if self.is_fresh(device):
             self._charge(((device.fresh, 1), *device.opens), 1)
             self.opened += 1
@@ -87,8 +95,8 @@ class NodeLedger:
     def checkpoint(self) -> Checkpoint:
         """Remember where the ledger stands."""
         totals = self.opened, self.value, self.suspects, self.distance
-        return Checkpoint(tuple(self.local), tuple(self.wide), *totals)
+        return Checkpoint(tuple(self.local), tuple(self.wide), *totals, tuple(self.quota))
 
     def rollback(self, checkpoint: Checkpoint) -> None:
         """Go back to where it stood: what was taken since is left again."""
-        self.local[:], self.wide[:], self.opened, self.value, self.suspects, self.distance = checkpoint
+        self.local[:], self.wide[:], self.opened, self.value, self.suspects, self.distance, self.quota[:] = checkpoint

@@ -92,7 +92,7 @@ def demand_of(pod: Pod, claims: Mapping[ClaimId, Claim]) -> NodeDemand:
     found = (each.node_selector for each in _allocations(pod, claims))
     selectors = tuple(each for each in found if each is not None)
     features = required_features(pod, claims)
-    return NodeDemand(pod.node_selector, pod.required_affinity, pod.tolerations, selectors, features)
+    return NodeDemand(pod.node_selector, pod.required_affinity, taints.node_tolerations(pod), selectors, features)
 
 
 def required_features(pod: Pod, claims: Mapping[ClaimId, Claim]) -> tuple[str, ...]:

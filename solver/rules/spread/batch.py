@@ -11,6 +11,7 @@ from solver.rules.forms.inter_pod import SpreadRule
 from solver.rules.inter_pod.inter_pod_context import InterPodCache, InterPodContext
 from solver.rules.inter_pod.pod_keys import InterPodKey, SelectedClasses, spread_selector
 from solver.rules.spread.nodes import SKEWED
+from solver.rules.taints.values import node_tolerations
 
 
 class NodeInclusionPolicy(NamedTuple):
@@ -26,7 +27,7 @@ class NodeInclusionPolicy(NamedTuple):
         return cls(
             node_selector=pod.node_selector if constraint.honours_affinity else None,
             required_affinity=pod.required_affinity if constraint.honours_affinity else None,
-            tolerations=pod.tolerations if constraint.honours_taints else None,
+            tolerations=node_tolerations(pod) if constraint.honours_taints else None,
         )
 
     def counted_nodes(self, cache: InterPodCache) -> Mask:

@@ -5,10 +5,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from solver.domain import (
     BINDING_FAILED_TAINT,
+    GOING_TAINTS,
     UNREADABLE_TAINT,
     Node,
+    Pod,
     Reason,
     ReasonCode,
     Taint,
@@ -29,13 +33,29 @@ UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effec
 """The taint of spec.unschedulable, for tolerations."""
 
 
+_NAMED: Final = frozenset({BINDING_FAILED_TAINT, *GOING_TAINTS})
+"""Keys that a toleration has to name."""
+
+
+def node_tolerations(pod: Pod) -> tuple[Toleration, ...]:
+    """
+    Return the tolerations of a pod for taints of nodes.
+
+    A pod that belongs to its node, as of a DaemonSet, runs there until the node is gone: where it tolerates every key,
+    it tolerates those of nodes that go, too. Other pods would be evicted at once (`GOING_TAINTS`).
+    """
+    blanket = [each for each in pod.tolerations if not each.key] if pod.belongs_to_node else []
+    named = (replace(each, key=key) for each in blanket for key in sorted(GOING_TAINTS))
+    return (*pod.tolerations, *named) if blanket else pod.tolerations
+
+
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether a toleration tolerates a taint (core/v1 ToleratesTaint; Dovetail's own taints need their key)."""
+    """Whether a toleration tolerates a taint (core/v1 ToleratesTaint; the keys of `_NAMED` have to be named)."""
     if taint.key == UNREADABLE_TAINT:
         return False
     if toleration.effect and toleration.effect != taint.effect:
         return False
-    if toleration.key != taint.key and (toleration.key or taint.key == BINDING_FAILED_TAINT):
+    if toleration.key != taint.key and (toleration.key or taint.key in _NAMED):
         return False
     match toleration.operator:
         case "Exists":

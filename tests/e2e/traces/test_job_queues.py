@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from e2e.traces.queues import job_policies
 from e2e.traces.queues.job_batches import DovetailQueue
+from e2e.traces.queues.job_bound import most_used
 from e2e.traces.queues.job_figures import figures
-from e2e.traces.queues.job_simulation import Gpu, JobPod, Outcome, Placed, QueuePolicy, pods_of, simulate
+from e2e.traces.queues.job_simulation import Gpu, JobPod, Moves, Outcome, Placed, QueuePolicy, pods_of, simulate
 from e2e.traces.queues.job_traces import Job, JobTrace
 from e2e.traces.workload import TraceError
 from solver.domain import Policy
@@ -183,3 +184,79 @@ def test_a_load_makes_the_smallest_cluster_that_has_it() -> None:
     # 120 GPU-seconds in 10 seconds: 12 GPUs are busy, so three machines at 100 % and four at 90 %.
     assert [trace.at(load).machines for load in (1.0, 0.9, 100.0)] == [3, 4, 1]
     assert trace_of((0, 9, 1), (100, 1, 1)).at(0.9).machines == 3  # room for the largest job
+
+
+def with_moves(trace: JobTrace, most: int, starvation: float = math.inf) -> Outcome:
+    ours = DovetailQueue(trace, starvation, Policy())
+    return simulate(trace, ours, ours, most)
+
+
+SCATTERED = trace_of((0.0, 3, 10.0), (0.0, 3, 10.0), (1.0, 1, 9000.0), (1.0, 1, 9000.0), (11.0, 4, 5.0))
+"""Two small jobs run on for long, one on each machine, when a job for a whole machine comes."""
+
+
+def test_a_move_lets_a_job_in_and_costs_the_moved_one_a_minute() -> None:
+    without, moved = with_moves(SCATTERED, 0), with_moves(SCATTERED, 10)
+
+    assert without.starts[4] == 9001.0
+    assert moved.starts[4] == 11.0
+    assert (moved.moves, sorted(moved.delays.values())) == (1, [60.0])
+    assert figures(SCATTERED, "dovetail", moved).makespan == 9061.0
+
+
+def test_no_more_moves_are_made_than_an_hour_may_have() -> None:
+    """The second large job would need a move, too, and the hour is not over."""
+    again = trace_of(
+        *((job.arrival, job.gpus, job.seconds) for job in SCATTERED.jobs), (700.0, 1, 9000.0), (1400.0, 4, 5.0)
+    )
+    assert with_moves(again, 1).moves == 1
+    assert with_moves(again, 10).moves >= 1
+
+
+@settings(max_examples=30, deadline=None)
+@given(trace=traces, most=st.integers(1, 5))
+def test_moves_lose_no_job_and_give_no_gpu_twice(trace: JobTrace, most: int) -> None:
+    outcome = with_moves(trace, most)
+
+    too_large = {job.number for job in trace.jobs if len(pods_of(job, trace.gpus)) > trace.machines}
+    assert outcome.starts.keys() == {job.number for job in trace.jobs} - too_large
+    assert all(outcome.starts[job.number] >= job.arrival for job in trace.jobs if job.number not in too_large)
+
+
+def test_a_mover_that_takes_what_is_not_free_or_breaks_a_gang_is_found_out() -> None:
+    trace = trace_of((0.0, 4, 10.0), (0.0, 4, 10.0), (1.0, 1, 10.0))
+
+    class Greedy:
+        def moves(self, waiting: Sequence[JobPod], free: Sequence[Sequence[int]], now: float, most: int) -> Moves:
+            del waiting, free, now, most
+            pod = pods_of(trace.jobs[0], trace.gpus)[0]
+            return Moves([Placed(pod, tuple((1, gpu) for gpu in range(4)))])
+
+    with pytest.raises(TraceError, match="cannot move to"):
+        simulate(trace, made("first-fit", trace), Greedy(), 1)
+
+
+@settings(deadline=None)
+@given(trace=traces)
+def test_no_policy_has_more_gpus_in_use_than_the_bound(trace: JobTrace) -> None:
+    most = most_used(trace)
+    assert (most is None) is (trace.window == 0)
+    for name in ("first-fit", "best-fit", "kube-scheduler"):
+        used = figures(trace, name, simulate(trace, made(name, trace))).used
+        assert used is None or (most is not None and used <= most + 1e-9)
+
+
+def test_the_bound_is_met_where_machines_are_full_or_jobs_are_few() -> None:
+    full = trace_of((0, 4, 50), (0, 4, 50), (0, 4, 50), (100, 1, 1), machines=1)
+    assert most_used(full) == 1.0
+    few = trace_of((0, 2, 50), (100, 1, 1), machines=1)
+    assert most_used(few) == pytest.approx(0.25)
+    late = trace_of((0, 2, 50), (90, 4, 50), (90, 4, 50), (100, 1, 1), machines=1)  # from 90 on the machine is full
+    assert most_used(late) == pytest.approx((2 * 50 + 4 * 10) / 400)
+
+
+def test_with_devices_counted_a_large_job_goes_before_two_small_ones() -> None:
+    trace = trace_of((0, 4, 10), (1, 1, 10), (2, 1, 10), (3, 4, 10), machines=1)
+    assert starts(DOVETAIL, trace) == {0: 0, 1: 10, 2: 10, 3: 20}
+    policy = DovetailQueue(trace, math.inf, Policy(counts_devices=True))
+    assert simulate(trace, policy).starts == {0: 0, 3: 10, 1: 20, 2: 20}

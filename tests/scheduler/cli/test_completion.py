@@ -35,7 +35,7 @@ def for_kubectl(*words: str, **environment: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["def"], ["defrag", ":4"]),
+        (["stat"], ["status", ":4"]),
         (["explain", "--sn"], ["--snapshot", ":4"]),
         (["explain", "pod/x", "-o", ""], ["table", "wide", "json", "yaml", ":4"]),
         (["run", "--log-level", "w"], ["warning", ":4"]),
@@ -137,7 +137,7 @@ def test_names_that_cannot_be_listed_are_not_completed_and_nothing_is_said(tmp_p
 
 
 def test_contexts_are_completed_from_the_file(tmp_path: Path) -> None:
-    contexts: list[dict[str, object]] = [{"name": each, "context": {}} for each in ("blue", "green", "grey")]
+    contexts: list[m.Manifest] = [{"name": each, "context": {}} for each in ("blue", "green", "grey")]
     path = m.write_yaml(tmp_path / "kubeconfig", {"contexts": contexts})
     assert for_kubectl("queue", "--context", "gr", KUBECONFIG=str(path)) == ["green", "grey", ":4"]
 

@@ -11,8 +11,8 @@ import yaml
 from msgspec.structs import replace
 
 from scheduler.kube.pod_warnings import PodWarning
-from scheduler.kube.pod_writes import PodScheduled
-from scheduler.simulation import explanation_output, simulator
+from scheduler.kube.pod_writes import PendingPod, PodScheduled
+from scheduler.simulation import explanation, explanation_output, simulator
 from scheduler.simulation.explanation_output import Explained
 from scheduler.worker.recording import Record
 from solver.domain import OwnedDevices, Pod, Policy
@@ -61,11 +61,11 @@ def test_the_diagnosis_of_a_pod_that_waits(saved: Path, capsys: Capture) -> None
     assert status == 1
     assert text == (
         "Pod default/p waits. None of 13 nodes can take it now.\n"
-        "  → 3 of 4 would fit now; this needs a new claim, because claims are immutable\n"
+        "  → 3 of 4 would fit now; to ask for so many, write a new claim, as a claim cannot be changed\n"
         "It would fit with one of these (each was solved):\n"
         "  → 1 more free device under one pcieRoot, now held by default/g0  (n0)\n"
-        "  → 3 instead of 4 for request gpus: a new claim, because claims are immutable  (n0)\n"
-        "  → without the same resource.kubernetes.io/pcieRoot: a new claim, because claims are immutable\n"
+        "  → 3 instead of 4 for request gpus: in a new claim, as a claim cannot be changed  (n0)\n"
+        "  → without the same resource.kubernetes.io/pcieRoot: in a new claim, as a claim cannot be changed\n"
         "    (n0)\n"
         "\n"
         "12 nodes: n0 … n11\n"
@@ -206,6 +206,25 @@ def test_a_bound_pod_that_does_not_start_says_what_the_kubelet_says() -> None:
     )
     found = explanation_output.document(Explained(b.pod("p", node_name="n1"), warnings=(warning,)))
     assert [(each["reason"], each["count"]) for each in found["kubeletWarnings"]] == [(warning.reason, 7)]
+
+
+def test_uids_in_what_the_kubelet_says_become_names() -> None:
+    pod_uid, claim_uid, other = (f"0000000{number}-0000-4000-8000-000000000000" for number in range(3))
+    pod = replace(b.pod("p", "c", node_name="n1"), uid=pod_uid)
+    claim = replace(b.claim("c"), uid=claim_uid)
+    asked = Record(
+        cause="a test",
+        snapshot=b.snapshot(b.node("n1"), claim, pod),
+        batch=b.batch(),
+        policy=Policy(),
+        seconds=1.0,
+        deterministic_seconds=1.0,
+    )
+    message = f"pod p ({pod_uid}) is not allowed to use ResourceClaim c ({claim_uid}), but {other}"
+    found = explanation.of_pod(asked, PendingPod(pod, None), (PodWarning("Failed", message, 1, None),), is_live=True)
+    assert found.warnings[0].message == (
+        f"pod p (pod default/p) is not allowed to use ResourceClaim c (claim default/c), but {other}"
+    )
 
 
 def test_a_gated_pod_as_json(tmp_path: Path, capsys: Capture) -> None:

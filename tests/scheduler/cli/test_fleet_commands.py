@@ -267,9 +267,7 @@ def test_free_as_a_list(saved: Path, capsys: Capture) -> None:
     ]
     assert lines[4:] == [
         "",
-        "A typical request cannot use 33% of the free devices of its class (fragmentation).",
-        "  pod red/job holds 1 on node n1, where 0.7 free devices are left over",
-        "  pod blue/notebook holds 1 on node n3, where 0.3 free devices are left over",
+        "Fragmentation: 33% of the free devices are of no use to a typical claim, as their node has too few left.",
         "",
         "`dovetail devices --problems` names the unusable and the tainted devices, and says why.",
         "Pool gpu.example.com/n4 cannot be used: 1 of 2 slices are published",
@@ -291,15 +289,46 @@ def test_fragmentation_is_that_of_the_nodes_shown_and_its_causes_those_of_the_de
     found = documents(saved, capsys, "free", *words)
     assert (found["fragmentation"], [each["pod"] for each in found["causes"]]) == (part, pods)
     assert m.run("free", *words, "--snapshot", saved) == 0
-    assert ("on these nodes (fragmentation)" in capsys.readouterr().out) is (part is not None)
+    assert ("Fragmentation: 33% of the free devices of these nodes" in capsys.readouterr().out) is (part is not None)
 
 
 def test_free_leaves_out_columns_without_a_value(tmp_path: Path, capsys: Capture) -> None:
     path = m.write_yaml(tmp_path / "cluster.yaml", m.node(), m.slice_of(count=3), m.device_class())
     assert m.run("free", "-f", path) == 0
-    assert capsys.readouterr().out.splitlines()[0].split()[-2:] == ["UNUSABLE", "MAX/NODE"]
+    assert capsys.readouterr().out.splitlines()[0].split()[-2:] == ["FREE", "MAX/NODE"]
     assert m.run("free", "-f", path, "-o", "wide") == 0
     assert "MAX/DOMAIN" in capsys.readouterr().out
+
+
+def holding(name: str, node: str, count: int) -> list[m.Manifest]:
+    """A pod on a node with a claim that holds so many of its devices."""
+    device = {"request": "gpu", "driver": "gpu.example.com", "pool": node}
+    results = [{**device, "device": f"gpu-{index}"} for index in range(count)]
+    pod = m.pod(name, claim_name=name, nodeName=node)
+    pod["metadata"]["uid"] = f"uid-{name}"
+    status = {
+        "allocation": {"devices": {"results": results}},
+        "reservedFor": [{"resource": "pods", "name": name, "uid": f"uid-{name}"}],
+    }
+    return [pod, m.claim(name, spec=m.claim_spec(count), status=status)]
+
+
+def test_pods_that_keep_large_claims_out_of_nodes_are_named(tmp_path: Path, capsys: Capture) -> None:
+    small = [holding(f"small-{number}", f"n{number}", 1) for number in range(2)]
+    large = m.claim("large", spec=m.claim_spec(4))
+    nodes = [each for number in range(2) for each in (m.node(f"n{number}"), m.slice_of(f"n{number}", count=4))]
+    file = m.write_json(tmp_path / "cluster.json", [m.device_class(), *nodes, large, *small[0], *small[1]])
+
+    assert m.run("free", "-f", file) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert (
+        "  2 nodes hold one pod each that keeps claims for 4 × gpu out: default/small-0 on n0, default/small-1 on n1"
+        in lines
+    )
+    assert "  `dovetail repair plan --for pod/NAME` says which pods to move for one that waits." in lines
+    assert m.run("free", "-f", file, "-o", "json") == 0
+    causes = json.loads(capsys.readouterr().out)["causes"]
+    assert {(each["class"], each["keepsOut"]) for each in causes} == {("gpu", 4)}
 
 
 def test_free_as_json_and_yaml(saved: Path, capsys: Capture) -> None:
@@ -331,7 +360,16 @@ def test_free_as_json_and_yaml(saved: Path, capsys: Capture) -> None:
             "tainted": 1,
             "largest": {"claim": 2, "node": 2, "root": 2, "domain": 2},
             "fragmentation": 0.3333,
-            "causes": [{"pod": "red/job", "node": "n1", "held": 1, "stranded": 0.6667}],
+            "causes": [
+                {
+                    "pod": "red/job",
+                    "node": "n1",
+                    "held": 1,
+                    "stranded": 0.6667,
+                    "class": "gpu",
+                    "keepsOut": None,
+                }
+            ],
         }
     ]
 

@@ -226,6 +226,14 @@ def test_every_level_has_words() -> None:
     assert history_listing.LEVEL_WORDS.keys() == set(_LEVELS)
     overdue = LevelReport(name="placed:7:overdue", value=1, bound=1, proven=True)
     assert history_listing.level_in_words(overdue) == "overdue pods of priority 7 placed: 1 (best)"
+    for name, words in {
+        "placed:7": "pods of priority 7 placed",
+        "placed:7:guaranteed": "guaranteed pods of priority 7 placed",
+        "placed-devices:7:overdue": "devices of overdue pods of priority 7 placed",
+        "larger-pods:7": "squares of the devices of pods of priority 7 placed",
+    }.items():
+        level = LevelReport(name=name, value=3, bound=4, proven=False)
+        assert history_listing.level_in_words(level) == f"{words}: 3 (at best 4)"
 
 
 def test_what_may_not_be_listed_is_said(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:

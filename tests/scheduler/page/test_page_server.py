@@ -135,6 +135,10 @@ async def test_a_manifest_that_is_posted_is_a_question() -> None:
     ((caller, question),) = fit.asked
     assert (caller, question.content, question.namespace, question.wanted) == ("", b"kind: Pod", "team", 0)
     assert (question.namespaces.everything, question.sees_nodes) == (True, True)
+    assert not question.adds_nodes
+    await posted(b"", "?addNodes=true", fit)
+    assert fit.asked.pop()[1].adds_nodes
+    assert (await posted(b"", "?addNodes=true&count=1", fit))[0] == 400
     await posted(b"kind: Pod", "", fit, "application/json; charset=utf-8")
     assert (fit.asked[1][1].namespace, fit.asked[1][1].wanted) == ("own", None)
 

@@ -122,6 +122,13 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
         ClusterEvent.DEVICE_AMOUNTS_CHANGED,
         ClusterEvent.PORTS_FREED,
     },
+    ReasonCode.QUOTA_EXCEEDED: CLAIM
+    | {
+        ClusterEvent.QUOTA_CHANGED,
+        ClusterEvent.NAMESPACE_CHANGED,
+        ClusterEvent.NOMINATION_ENDED,
+        ClusterEvent.CLASS_CHANGED,
+    },
     ReasonCode.RESERVATION_PENDING: {ClusterEvent.NODE_DELETED},
     ReasonCode.NODE_PORTS: {ClusterEvent.NODE_ADDED, ClusterEvent.PORTS_FREED, ClusterEvent.NOMINATION_ENDED},
     ReasonCode.POD_AFFINITY: LABELS | LEFT | {ClusterEvent.ASSIGNED_POD_ADDED, ClusterEvent.NAMESPACE_CHANGED},
@@ -157,6 +164,8 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     ReasonCode.OUTRANKED: ROOM,
     ReasonCode.GANG_INCOMPLETE: {ClusterEvent.GANG_CHANGED},
     ReasonCode.GANG_INVALID: {ClusterEvent.GANG_CHANGED},
+    ReasonCode.GANG_BLOCKED: {ClusterEvent.GANG_CHANGED},
+    ReasonCode.NO_SHAPE: OPENED | CLAIM | {ClusterEvent.NODE_ALLOCATABLE_GREW, ClusterEvent.NODE_TAINT_REMOVED},
     ReasonCode.GANG_UNPLACED: ROOM | {ClusterEvent.GANG_CHANGED},
     ReasonCode.GANG_TOPOLOGY: OPENED
     | {ClusterEvent.NODE_ROOM_FREED, ClusterEvent.DEVICES_FREED, ClusterEvent.GANG_CHANGED},

@@ -181,3 +181,25 @@ def test_forced_colours_are_printed_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -
     to = io.StringIO()
     list_table.show([ListColumn("STATE")], [(Coloured("free", "green"),)], to)
     assert "\x1b[32mfree" in to.getvalue()
+
+
+def test_names_that_are_copied_stay_whole_and_stand_below_where_there_is_no_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    columns = (
+        ListColumn("NAMESPACE", is_copied=True),
+        ListColumn("POD", is_copied=True),
+        ListColumn("TYPE"),
+        ListColumn("TOTAL", is_number=True),
+    )
+    row = ("team-with-a-long-name", "trainer-with-a-long-name-0", "NVIDIA H100 80GB HBM3", "12")
+    wide, narrow = terminal(monkeypatch, 66), io.StringIO()
+    show(columns, [row], wide)
+    assert wide.getvalue().splitlines()[1] == "team-with-a-long-name  trainer-with-a-long-name-0  NVID…BM3     12"
+    narrow = terminal(monkeypatch, 52)
+    show(columns, [row], narrow)
+    assert narrow.getvalue().splitlines() == [
+        "NAMESPACE              TYPE                   TOTAL",
+        "team-with-a-long-name  NVIDIA H100 80GB HBM3     12",
+        "    POD trainer-with-a-long-name-0",
+    ]

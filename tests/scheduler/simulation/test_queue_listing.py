@@ -123,3 +123,20 @@ def test_an_empty_queue() -> None:
     queue_listing.show((), to, NOW, is_wide=False, namespace="team")
 
     assert to.getvalue() == "No pod waits.\nNo pod waits in namespace team (-A shows all namespaces).\n"
+
+
+def test_equal_pods_of_a_gang_are_one_row_that_names_the_gang() -> None:
+    condition = PodScheduled("False", "Unschedulable", "0/9 nodes are available. needs 8 devices.", NOW)
+    other = PodScheduled("False", "Unschedulable", "0/9 nodes are available. needs cpu.", NOW)
+    workers = [b.member(created(f"worker-{each}", each), "training") for each in range(3)]
+    pending = [PendingPod(pod, said) for pod, said in zip(workers, (condition, condition, other), strict=True)]
+    pods = queue_listing.listed([*pending, PendingPod(created("alone", 9), condition)], NAMES)
+
+    narrow, wide = io.StringIO(), io.StringIO()
+    queue_listing.show(pods, narrow, NOW, is_wide=False, namespace="default")
+    queue_listing.show(pods, wide, NOW, is_wide=True, namespace="default")
+
+    rows = [[cell.strip() for cell in line.split("   ") if cell] for line in narrow.getvalue().splitlines()[1:]]
+    assert [row[1] for row in rows] == ["gang/training (2 pods)", "worker-2", "alone"]
+    assert rows[0][3] == "1h"
+    assert len(wide.getvalue().splitlines()) == 1 + len(pods)

@@ -173,8 +173,8 @@ def test_one_more_free_device_under_one_root() -> None:
 
     assert messages(found) == [
         "1 more free device under one pcieRoot, now held by default/h-n1-3",
-        "3 instead of 4 for request r: a new claim, because claims are immutable",
-        f"without the same {ROOT} over r: a new claim, because claims are immutable",
+        "3 instead of 4 for request r: in a new claim, as a claim cannot be changed",
+        f"without the same {ROOT} over r: in a new claim, as a claim cannot be changed",
     ]
     assert only(found).conflict == (
         "request r: 4 devices",
@@ -222,7 +222,7 @@ def test_a_taint_of_the_devices() -> None:
     found = diagnose(b.node("n1"), b.gpu_slice("n1", taints=(b.taint("sick"),)), GPU, b.claim("c", b.request("r")))
 
     assert messages(found) == [
-        "tolerate the device taint sick:NoSchedule in the request: a new claim, because claims are immutable"
+        "tolerate the device taint sick:NoSchedule in the request: in a new claim, as a claim cannot be changed"
     ]
     assert only(found).conflict == ("request r: 1 device", "taint sick:NoSchedule on 8 devices")
 
@@ -332,7 +332,7 @@ def test_only_the_largest_count_that_fits_is_reported() -> None:
         b.claim("c", b.request("r", count=4)),
     )
 
-    assert messages(found) == ["3 instead of 4 for request r: a new claim, because claims are immutable"]
+    assert messages(found) == ["3 instead of 4 for request r: in a new claim, as a claim cannot be changed"]
 
 
 def either(*counts: int) -> Claim:
@@ -354,8 +354,8 @@ def test_each_alternative_has_its_own_counts() -> None:
     found = diagnose(b.node("n1"), b.node("n2"), *slices, GPU, either(9, 4))
 
     assert messages(found) == [
-        "8 instead of 9 for request r/large: a new claim, because claims are immutable",
-        "3 instead of 4 for request r/small: a new claim, because claims are immutable",
+        "8 instead of 9 for request r/large: in a new claim, as a claim cannot be changed",
+        "3 instead of 4 for request r/small: in a new claim, as a claim cannot be changed",
     ]
     together = {
         kind.nodes: [(each.request, each.needed, each.together) for each in kind.requests] for kind in found.nodes
@@ -511,7 +511,7 @@ def test_requests_of_equal_names_in_several_claims_are_distinguished() -> None:
         (f"claim {other}, r", 8, 3),
     ]
     assert only(found).conflict == (f"claim {other}, request r: 8 devices",)
-    fewer = f"3 instead of 8 for claim {other}, request r: a new claim, because claims are immutable"
+    fewer = f"3 instead of 8 for claim {other}, request r: in a new claim, as a claim cannot be changed"
     assert fewer in messages(found)
 
 

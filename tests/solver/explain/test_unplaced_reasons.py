@@ -564,9 +564,13 @@ def test_a_pod_that_lost_the_room_of_a_node_says_what_is_short_there() -> None:
 @pytest.mark.parametrize(
     ("constraints", "template", "hint"),
     [
-        ((), "", "6 of 7 would fit now; this needs a new claim, because claims are immutable"),
-        ((), "t", "6 of 7 would fit now; this needs a new template, because claims are immutable"),
-        ((b.match(ROOT),), "", "3 of 7 would fit now; this needs a new claim, because claims are immutable"),
+        ((), "", "6 of 7 would fit now; to ask for so many, write a new claim, as a claim cannot be changed"),
+        ((), "t", "6 of 7 would fit now; to ask for so many, write a new template, as a claim cannot be changed"),
+        (
+            (b.match(ROOT),),
+            "",
+            "3 of 7 would fit now; to ask for so many, write a new claim, as a claim cannot be changed",
+        ),
     ],
     ids=["free", "template", "root"],
 )

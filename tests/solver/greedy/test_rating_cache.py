@@ -56,9 +56,9 @@ def test_nodes_that_nothing_was_placed_on_are_not_rated_again(monkeypatch: pytes
     rated: list[int] = []
     real = Greedy._rated_at  # noqa: SLF001 - how much is looked at is what this is about
 
-    def count(run: Greedy, parts: object, nodes: object, mask: Sequence[bool]) -> object:
+    def count(run: Greedy, pod_class: object, parts: object, nodes: object, mask: Sequence[bool]) -> object:
         rated.append(len(mask))
-        return real(run, parts, nodes, mask)  # type: ignore[arg-type]
+        return real(run, pod_class, parts, nodes, mask)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Greedy, "_rated_at", count)
     Greedy(problem, FitCache(problem), Order.QUEUE_BEST_FIT).run()

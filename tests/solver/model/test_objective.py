@@ -2,6 +2,8 @@
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
 
 from solver.domain import PACK, SPREAD, TOPOLOGY, Policy
 from solver.greedy import candidates
@@ -17,9 +19,10 @@ EVERY_LEVEL = Policy(levels=tuple(dict.fromkeys((*PACK, *SPREAD, *TOPOLOGY))))
 
 
 @settings(max_examples=60, deadline=None)
-@given(situation=situations())
-def test_a_level_counts_what_its_expression_says(situation: Situation) -> None:
-    problem = prepare(situation.snapshot, situation.batch, expecting(EVERY_LEVEL, situation), SolverCache())
+@given(situation=situations(), counts_devices=st.booleans())
+def test_a_level_counts_what_its_expression_says(situation: Situation, *, counts_devices: bool) -> None:
+    policy = structs.replace(expecting(EVERY_LEVEL, situation), counts_devices=counts_devices)
+    problem = prepare(situation.snapshot, situation.batch, policy, SolverCache())
     variables = build.build(problem, cells.single(problem))
     for solution in candidates(problem):
         found = assignment.values_of(variables, solution)
@@ -28,15 +31,18 @@ def test_a_level_counts_what_its_expression_says(situation: Situation) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(situation=situations())
-def test_no_solution_is_above_the_bound_of_a_level(situation: Situation) -> None:
-    problem = prepare(situation.snapshot, situation.batch, expecting(EVERY_LEVEL, situation), SolverCache())
+@given(situation=situations(), counts_devices=st.booleans())
+def test_no_solution_is_above_the_bound_of_a_level(situation: Situation, *, counts_devices: bool) -> None:
+    policy = structs.replace(expecting(EVERY_LEVEL, situation), counts_devices=counts_devices)
+    problem = prepare(situation.snapshot, situation.batch, policy, SolverCache())
     bounds = [level.upper_bound(problem) for level in objective.objective_levels(problem)]
     for solution in candidates(problem):
         assert all(value <= most for value, most in zip(objective.evaluate(problem, solution), bounds, strict=True))
 
 
-@pytest.mark.parametrize("policy", [Policy(), Policy(sums_priorities=True)], ids=["strict", "sum"])
+@pytest.mark.parametrize(
+    "policy", [Policy(), Policy(sums_priorities=True), Policy(counts_devices=True)], ids=["strict", "sum", "devices"]
+)
 def test_levels_of_placed_pods_and_alternatives_decide_and_the_others_pack(policy: Policy) -> None:
     nodes, pods = [b.node("n0")], [b.pod("p0", "c0", priority=3), b.pod("p1", "c1")]
     problem = s.problem(nodes, b.gpu_slice("n0"), b.gpu_class(), b.claim("c0"), b.claim("c1"), pods=pods, policy=policy)

@@ -14,10 +14,13 @@ from solver.domain import (
     ClaimId,
     ContainerExtendedResourceRequest,
     DeviceId,
+    DeviceQuota,
     DeviceResult,
     ExtendedResourceClaim,
     Gang,
     HeldPlace,
+    LabelSelector,
+    Namespace,
     NodeReservation,
     NodeSelector,
     OwnedDevices,
@@ -25,6 +28,7 @@ from solver.domain import (
     Pod,
     PodId,
     Policy,
+    QuotaResource,
     Snapshot,
 )
 from tests.support import builders as b
@@ -469,6 +473,14 @@ def held(*overdue: str, **fields: Any) -> Change:
     hold = NodeReservation(pod=PodId("default", "long"), uids=("uid-long",), nodes=("n1",), **fields)
     ids = tuple(PodId("default", name) for name in overdue)
     return lambda case: case._replace(batch=replace(case.batch, node_reservations=(hold,), overdue=ids))
+
+
+def limited(most: int) -> Change:
+    """Let the namespace of the pods hold at most so many devices of class gpu, by a DeviceQuota."""
+    resources = (QuotaResource(device_class="gpu", limit=most),)
+    quota = DeviceQuota(name="team", uid="uid-team", selector=LabelSelector(), resources=resources)
+    more = {"quotas": (quota,), "namespaces": (Namespace(name="default"),)}
+    return lambda case: case._replace(snapshot=replace(case.snapshot, **more))
 
 
 def both(*changes: Change) -> Change:

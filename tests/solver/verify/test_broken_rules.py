@@ -971,6 +971,7 @@ BROKEN = (
         c.held(takes_devices=False, requests=(("cpu", 63_000),)),
         {Rule.NODE_RESERVED},
     ),
+    ("more is given than a quota leaves", c.whole_cards, c.limited(2), {Rule.QUOTA_LIMIT}),
 )
 
 
@@ -984,7 +985,8 @@ def test_a_broken_rule_is_noticed_by_its_name(case: Callable[[], c.Case], change
 
 
 def test_every_rule_is_broken_by_one_of_the_changes() -> None:
-    assert set().union(*(row[-1] for row in (*BROKEN, *ELSEWHERE))) == set(Rule)
+    of_repairs = {rule for rule in Rule if rule.name.startswith("MOVE_")}  # tests/solver/repair/test_leaving.py
+    assert set().union(*(row[-1] for row in (*BROKEN, *ELSEWHERE))) == set(Rule) - of_repairs
 
 
 def test_a_violation_says_what_it_is_about() -> None:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.domain import LabelRequirement, LabelSelector, Pod
-from solver.verify import object_index
-from solver.verify.object_index import LabelGroups, selected
+from solver.verify import label_groups
+from solver.verify.label_groups import LabelGroups, selected
 from tests.support import builders as b
 from tests.support.neighbour_builders import requirement, selector
 
@@ -61,7 +61,7 @@ def test_groups_follow_pods_that_go_and_come(
 
 def test_no_pod_is_asked_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     found, _ = crowded(*(("ml", {"app": "web", "own": f"{i}"}) for i in range(50)))
-    monkeypatch.setattr(object_index, "requirement_holds", lambda *_: pytest.fail("asked pod by pod"))
+    monkeypatch.setattr(label_groups, "requirement_holds", lambda *_: pytest.fail("asked pod by pod"))
 
     absent = [requirement(f"none-{i}", "DoesNotExist") for i in range(100)]
     assert len(list(found.select(selector(*absent, app="web")))) == 50

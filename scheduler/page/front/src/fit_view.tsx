@@ -34,6 +34,8 @@ interface FitAnswer {
   waiting: Waiting[];
   victims: { pod: string; node: string; message: string }[];
   moves: { pod: string; from: string; to: string }[] | null;
+  /** What was asked for with `addNodes`; a price is empty where nobody gave one. */
+  nodes: { shape: string; count: number; price: string }[];
   changes: { message: string; node: string }[];
   changesTitle: string;
   problems: Problem[];
@@ -42,11 +44,14 @@ interface FitAnswer {
   forbidden: string[];
 }
 
+/** Whether it would fit, how many would, or which nodes to add. */
+type Question = "" | "max" | "nodes";
+
 /** What was asked and answered: it outlives the view, so that the reader can look at the map meanwhile. */
 interface Asked {
   text: string;
   namespace: string;
-  all: boolean;
+  question: Question;
   isAsking: boolean;
   problem: string;
   answer: FitAnswer | null;
@@ -66,7 +71,7 @@ spec:
   schedulerName: dovetail
   …`;
 
-let asked: Asked = { text: "", namespace: "", all: false, isAsking: false, problem: "", answer: null, at: 0 };
+let asked: Asked = { text: "", namespace: "", question: "", isAsking: false, problem: "", answer: null, at: 0 };
 const listeners = new Set<() => void>();
 
 function change(part: Partial<Asked>): void {
@@ -87,12 +92,13 @@ function useAsked(): Asked {
 
 async function send(): Promise<void> {
   if (asked.isAsking) return;
-  const problem = unsendable(asked.text);
+  const problem = unsendable(asked.text, asked.question);
   if (problem) return change({ problem, answer: null });
   change({ problem: "", isAsking: true });
   const parameters = new URLSearchParams();
   if (asked.namespace.trim()) parameters.set("namespace", asked.namespace.trim());
-  if (asked.all) parameters.set("count", "max");
+  if (asked.question === "max") parameters.set("count", "max");
+  if (asked.question === "nodes") parameters.set("addNodes", "true");
   const options = { method: "POST", body: asked.text, headers: { "Content-Type": "application/yaml" } };
   try {
     const answer = await ask<FitAnswer>(`fit?${parameters}`, { ...options, signal: AbortSignal.timeout(PATIENCE) });
@@ -102,8 +108,8 @@ async function send(): Promise<void> {
   }
 }
 
-function unsendable(text: string): string {
-  if (!text.trim()) return "paste a manifest first";
+function unsendable(text: string, question: Question): string {
+  if (!text.trim() && question !== "nodes") return "paste a manifest first";
   return new Blob([text]).size > MOST_BYTES ? "the manifest is larger than 1 MiB: leave out what decides nothing" : "";
 }
 
@@ -141,7 +147,8 @@ export function FitView({ namespace }: { namespace: string }) {
         />
         <p class="quiet" id="fit-hint">
           Pods, Jobs, Deployments, StatefulSets, PodGroups, claims and templates, in YAML or JSON. They are decided on
-          the cluster as it is now. Nothing is written.
+          the cluster as it is now. Nothing is written. Without a manifest, which nodes to add is answered for all
+          waiting pods.
         </p>
         <div class="fit-controls">
           <label>
@@ -158,9 +165,10 @@ export function FitView({ namespace }: { namespace: string }) {
           </label>
           <label>
             <span>Question</span>
-            <select value={state.all ? "max" : ""} onChange={(event) => change({ all: event.currentTarget.value === "max" })}>
+            <select value={state.question} onChange={(event) => change({ question: event.currentTarget.value as Question })}>
               <option value="">would it fit</option>
               <option value="max">how many would fit</option>
+              <option value="nodes">which nodes to add</option>
             </select>
           </label>
           <button type="submit" aria-disabled={state.isAsking} title="Ctrl+Enter">
@@ -203,6 +211,13 @@ function Answer({ answer, at }: { answer: FitAnswer; at: number }) {
     <>
       {left && <p class="odd">{left}</p>}
       {answer.problems.length > 0 && <Problems rows={answer.problems} />}
+      {answer.nodes.length > 0 && (
+        <Rows
+          title="Nodes to add"
+          head={["Shape", "Nodes", "Price"]}
+          rows={answer.nodes.map((each) => [each.shape, count(each.count), each.price || "–"])}
+        />
+      )}
       {answer.placements.length > 0 && <Placements answer={answer} />}
       {answer.waiting.length > 0 && <WaitingPods rows={answer.waiting} />}
       {answer.victims.length > 0 && (
@@ -262,7 +277,7 @@ function Placements({ answer }: { answer: FitAnswer }) {
   return (
     <>
       <Rows
-        title="Pods that would start now"
+        title={answer.nodes.length ? "Pods that would start with these nodes" : "Pods that would start now"}
         head={["Pod", "Node", "Devices"]}
         rows={answer.placements.map((each) => [each.pod, each.node || UNSEEN_NODE, each.devices.join("\n")])}
       />

@@ -1,0 +1,154 @@
+"""
+What namespaces hold of what quotas count, in the shell, which evaluates no selectors.
+
+The worker says what each claim counts (`ClaimCharge`), for its own plans before they are written. A claim that it has
+not seen yet counts as its requests name classes, until it has.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from solver.domain import (
+    Allocation,
+    Claim,
+    ClaimCharge,
+    ClaimId,
+    DeviceId,
+    DeviceQuota,
+    Namespace,
+    QuotaKey,
+    QuotaResource,
+    QuotaShape,
+    QuotaTree,
+)
+
+_Counts = tuple[tuple[QuotaKey, int, str], ...]
+_Known = tuple[tuple[DeviceId, ...], _Counts]
+
+
+class Holding(NamedTuple):
+    """What the namespaces of a quota hold of one of its resources."""
+
+    quota: DeviceQuota
+    resource: QuotaResource
+    held: int
+
+
+class QuotaUsage:
+    """Charges by claim, and their sums by namespace; the tree of quotas is made anew where one changed."""
+
+    def __init__(self) -> None:
+        self._charges: Final[dict[ClaimId, _Known]] = {}
+        """What the worker said last of a claim, with the devices for which it holds."""
+        self._counted: Final[dict[ClaimId, tuple[Claim, _Counts]]] = {}
+        self._units: Final[defaultdict[str, Counter[QuotaKey]]] = defaultdict(Counter)
+        self._nodes: Final[defaultdict[tuple[str, QuotaKey], Counter[str]]] = defaultdict(Counter)
+        self._tree = QuotaTree()
+        self._quotas: tuple[DeviceQuota, ...] = ()
+        self._namespaces: tuple[Namespace, ...] = ()
+        self._below: dict[int, list[str]] = {}
+
+    @property
+    def tree(self) -> QuotaTree:
+        """The tree of quotas."""
+        return self._tree
+
+    def follow(self, quotas: tuple[DeviceQuota, ...], namespaces: tuple[Namespace, ...]) -> None:
+        """Make the tree anew where a quota or a namespace changed."""
+        if quotas is not self._quotas or namespaces is not self._namespaces:
+            self._quotas, self._namespaces = quotas, namespaces
+            self._tree = QuotaTree.of(quotas, namespaces)
+            self._below = {}
+            for namespace, leaf in self._tree.leaf_of.items():
+                for index in self._tree.chains[leaf]:
+                    self._below.setdefault(index, []).append(namespace)
+
+    def learn(self, charges: Iterable[ClaimCharge]) -> None:
+        """Take what the worker says of claims."""
+        for each in charges:
+            self._charges[each.claim] = (each.devices, each.counts)
+            if each.claim in self._counted:
+                self.replace(each.claim, self._counted[each.claim][0])
+
+    def replace(self, key: ClaimId, claim: Claim | None) -> None:
+        """Count a claim as it is now."""
+        if (before := self._counted.pop(key, None)) is not None:
+            self._add(key.namespace, before[1], -1)
+        if claim is None or claim.allocation is None:
+            if claim is None:
+                self._charges.pop(key, None)
+            return
+        known = self._charges.get(key)
+        devices = tuple(each.device for each in claim.allocation.results)
+        counts = known[1] if known is not None and known[0] == devices else tuple(_estimated(claim, claim.allocation))
+        self._counted[key] = (claim, counts)
+        self._add(key.namespace, counts, 1)
+
+    def held(self, quota: int, key: QuotaKey) -> int:
+        """Return what the namespaces of a quota, by position in the tree, hold of a key."""
+        names = self._below.get(quota, ())
+        if key.shape == QuotaShape.WHOLE_NODES:
+            nodes = (self._nodes[name, key] for name in names if (name, key) in self._nodes)
+            return len(frozenset[str]().union(*nodes))
+        return sum(self._units[name][key] for name in names if name in self._units)
+
+    def holdings(self) -> Iterator[Holding]:
+        """Yield what is held of each resource of each quota."""
+        for index, quota in enumerate(self._tree.quotas):
+            for resource in quota.resources:
+                yield Holding(quota, resource, self.held(index, resource.key))
+
+    def counts(self, claim: ClaimId) -> _Counts:
+        """Return what a claim counts now."""
+        counted = self._counted.get(claim)
+        return () if counted is None else counted[1]
+
+    def exceeded(self, claims: Iterable[ClaimId]) -> Iterator[str]:
+        """Say which limits are exceeded that claims, which are counted already, count for."""
+        counted = {
+            (index, key): None
+            for claim in claims
+            for index in self._tree.chain(claim.namespace)
+            for key, _, _ in self.counts(claim)
+        }
+        for index, key in counted:
+            quota = self._tree.quotas[index]
+            limit = next((each.limit for each in quota.resources if each.key == key), None)
+            if limit is not None and (held := self.held(index, key)) > limit:
+                amounts = f"{key.amount(held)} {key} would be held, its limit is {key.amount(limit)}"
+                yield f"DeviceQuota {quota.name}: {amounts}"
+
+    def sharing(self, namespace: str) -> tuple[str, ...]:
+        """Return the namespaces that share a quota with one, itself included; none where it has no quota."""
+        chain = self._tree.chain(namespace)
+        return tuple(self._below.get(chain[-1], ())) if chain else ()
+
+    def quota_of(self, namespace: str) -> str:
+        """Return the name of a namespace's quota; empty where it has none."""
+        chain = self._tree.chain(namespace)
+        return self._tree.quotas[chain[0]].name if chain else ""
+
+    def _add(self, namespace: str, counts: _Counts, sign: int) -> None:
+        for key, amount, node in counts:
+            if node:
+                users = self._nodes[namespace, key]
+                users[node] += sign
+                if not users[node]:
+                    del users[node]
+            else:
+                self._units[namespace][key] += sign * amount
+
+
+def _estimated(claim: Claim, allocation: Allocation) -> Iterator[tuple[QuotaKey, int, str]]:
+    """Count the devices of a claim for the classes that its requests name."""
+    named = {
+        str(request.result_name(position)): alternative.device_class
+        for request in claim.requests
+        for position, alternative in enumerate(request.alternatives)
+    }
+    counts = Counter(
+        named[each.request] for each in allocation.results if not each.admin_access and each.request in named
+    )
+    for device_class, count in counts.items():
+        yield QuotaKey(device_class), count, ""

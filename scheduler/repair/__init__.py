@@ -1,0 +1,10 @@
+"""
+The repairing controller: it looks at the fleet, keeps one plan of moves as a RepairPlan, and carries out approved ones.
+
+- `plan_record`: what the plans say of moves so far, their budgets and cool-downs. Pure.
+- `advisor`: makes a plan where there is none, and removes plans that hold no more or that nobody needs any more.
+- `repairer`: the loop of the leader.
+
+The moves are found in a child of the worker (`scheduler.worker.repair_planning`). Everything that must outlive a leader
+stands in the plans, so that the next one goes on from there.
+"""

@@ -1,0 +1,50 @@
+"""Reads RepairPlans of a cluster with the caller's credentials, and writes what the caller decides about one."""
+
+import msgspec
+
+from scheduler.kube import repair_plans
+from scheduler.kube.access import ClusterAccess
+from scheduler.kube.client import Client
+from scheduler.kube.errors import KubeError, NotFound
+from scheduler.kube.repair_plans import PlanDecision, RepairPlan
+
+_REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+class _User(msgspec.Struct, frozen=True):
+    username: str = ""
+
+
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    user_info: _User = _User()
+
+
+class _Review(msgspec.Struct, frozen=True):
+    status: _Status = _Status()
+
+
+async def listed(access: ClusterAccess) -> tuple[RepairPlan, ...]:
+    """List all plans. Raise `KubeError`."""
+    async with access.connect() as client:
+        try:
+            return await repair_plans.list_plans(client)
+        except NotFound as error:
+            raise KubeError("the cluster has no RepairPlans: deploy/components/repair defines them") from error
+
+
+async def one(access: ClusterAccess, name: str) -> RepairPlan:
+    """Read one plan. Raise `KubeError`."""
+    async with access.connect() as client:
+        return await repair_plans.read_plan(client, name)
+
+
+async def decided(access: ClusterAccess, name: str, decision: str) -> RepairPlan:
+    """Write the caller's decision about a plan. Raise `KubeError`."""
+    async with access.connect() as client:
+        return await repair_plans.decide(client, name, PlanDecision(decision), await _own_name(client))
+
+
+async def _own_name(client: Client) -> str:
+    body = msgspec.json.encode({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
+    answer = await client.request("POST", _REVIEWS, body=body)
+    return msgspec.json.decode(answer, type=_Review).status.user_info.username

@@ -1,0 +1,24 @@
+"""DeviceQuotas (dovetail.dev) as values: what they say, the tree that they form, what a claim counts."""
+
+from solver.domain.quotas.device_quota import (
+    ClaimCharge,
+    DeviceQuota,
+    QuotaError,
+    QuotaKey,
+    QuotaResource,
+    QuotaShape,
+    WithdrawnDevice,
+)
+from solver.domain.quotas.quota_tree import QuotaFinding, QuotaTree
+
+__all__ = [
+    "ClaimCharge",
+    "DeviceQuota",
+    "QuotaError",
+    "QuotaFinding",
+    "QuotaKey",
+    "QuotaResource",
+    "QuotaShape",
+    "QuotaTree",
+    "WithdrawnDevice",
+]

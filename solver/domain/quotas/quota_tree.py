@@ -1,0 +1,164 @@
+"""The tree that quotas form, and what contradicts in it: findings, which stop nothing else."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from solver.domain.node import Namespace
+from solver.domain.quotas.device_quota import DeviceQuota, QuotaKey
+
+
+class QuotaFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something wrong with a quota: `reason` is that of its condition, `message` says what to write instead."""
+
+    quota: str
+    reason: str
+    message: str
+
+
+UNKNOWN_PARENT: Final = "ParentUnknown"
+PARENT_CYCLE: Final = "ParentCycle"
+INNER_SELECTOR: Final = "ParentSelectsNamespaces"
+SEVERAL_QUOTAS: Final = "SeveralQuotas"
+UNREADABLE_RESOURCES: Final = "UnknownResources"
+GUARANTEES_ABOVE_PARENT: Final = "GuaranteesAboveParent"
+"""The reasons of findings."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuotaTree:
+    """
+    All quotas with their parents, and the quota of each namespace.
+
+    `parents` are positions in `quotas`, -1 for a root. A namespace has the oldest leaf that selects it. A quota whose
+    parent does not exist, or that is its own ancestor, is a root. The selector of a quota with children does not count.
+    """
+
+    quotas: tuple[DeviceQuota, ...] = ()
+    parents: tuple[int, ...] = ()
+    leaf_of: Mapping[str, int] = field(default_factory=dict)
+    findings: tuple[QuotaFinding, ...] = ()
+    chains: tuple[tuple[int, ...], ...] = ()
+    """For each quota itself and its ancestors, the root last."""
+
+    @classmethod
+    def of(cls, quotas: Sequence[DeviceQuota], namespaces: Iterable[Namespace]) -> "QuotaTree":
+        """Connect quotas, and find the quota of each namespace."""
+        if not quotas:
+            return cls()
+        found = tuple(sorted(quotas, key=lambda each: each.name))
+        position = {each.name: index for index, each in enumerate(found)}
+        findings: list[QuotaFinding] = []
+        parents = [position.get(each.parent, -1) if each.parent else -1 for each in found]
+        for index, each in enumerate(found):
+            if each.parent and parents[index] < 0:
+                message = (
+                    f"spec.parent: there is no DeviceQuota {each.parent}; it counts without a parent until there is"
+                )
+                findings.append(QuotaFinding(quota=each.name, reason=UNKNOWN_PARENT, message=message))
+            if each.unknown:
+                message = f"spec.resources: this version cannot read {', '.join(each.unknown)}, which do not count"
+                findings.append(QuotaFinding(quota=each.name, reason=UNREADABLE_RESOURCES, message=message))
+        findings += _cut_cycles(found, parents)
+        inner = {parent for parent in parents if parent >= 0}
+        for index in sorted(inner):
+            if found[index].selector is not None:
+                message = "spec.namespaceSelector: a quota that others name as their parent selects no namespaces; "
+                message += "make a quota of its own for them"
+                findings.append(QuotaFinding(quota=found[index].name, reason=INNER_SELECTOR, message=message))
+        leaves = [index for index in range(len(found)) if index not in inner and found[index].selector is not None]
+        leaves.sort(key=lambda index: (found[index].created, found[index].name))
+        leaf_of, several = _leaves(found, leaves, namespaces)
+        findings += several
+        chains = tuple(tuple(_chain(parents, index)) for index in range(len(found)))
+        findings += _above_parents(found, parents)
+        return cls(found, tuple(parents), leaf_of, tuple(findings), chains)
+
+    def chain(self, namespace: str) -> tuple[int, ...]:
+        """Return the positions of a namespace's quota and its ancestors; none where it has no quota."""
+        leaf = self.leaf_of.get(namespace, -1)
+        return self.chains[leaf] if leaf >= 0 else ()
+
+    def children(self, parent: int) -> tuple[int, ...]:
+        """Return the positions of the quotas below one; of -1 the roots."""
+        return tuple(index for index, each in enumerate(self.parents) if each == parent)
+
+    def guarantee(self, index: int, key: QuotaKey) -> int:
+        """Return what a quota guarantees: what it says, or the sum of its children where that is more."""
+        own = sum(each.guarantee for each in self.quotas[index].resources if each.key == key)
+        return max(own, sum(self.guarantee(child, key) for child in self.children(index)))
+
+    @property
+    def keys(self) -> tuple[QuotaKey, ...]:
+        """What some quota counts, each once."""
+        return tuple(dict.fromkeys(each.key for quota in self.quotas for each in quota.resources))
+
+
+def _chain(parents: Sequence[int], index: int) -> Iterator[int]:
+    while index >= 0:
+        yield index
+        index = parents[index]
+
+
+def _cut_cycles(quotas: Sequence[DeviceQuota], parents: list[int]) -> Iterator[QuotaFinding]:
+    """Make every quota of a cycle a root; quotas below stay where they are."""
+    cyclic = []
+    for index in range(len(quotas)):
+        at, steps = parents[index], 0
+        while at not in {-1, index} and steps <= len(quotas):
+            at, steps = parents[at], steps + 1
+        if at == index:
+            cyclic.append(index)
+    for index in cyclic:
+        message = f"spec.parent: {quotas[index].parent} has this quota among its own parents; remove one of them"
+        yield QuotaFinding(quota=quotas[index].name, reason=PARENT_CYCLE, message=message)
+    for index in cyclic:
+        parents[index] = -1
+
+
+_SHOWN: Final = 3
+
+
+def _leaves(
+    quotas: Sequence[DeviceQuota], leaves: Sequence[int], namespaces: Iterable[Namespace]
+) -> tuple[dict[str, int], list[QuotaFinding]]:
+    """Give each namespace to the first leaf that selects it, and say which others select it too."""
+    leaf_of: dict[str, int] = {}
+    shared: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
+    known: dict[tuple[tuple[str, str], ...], list[int]] = {}
+    for namespace in namespaces:
+        if namespace.labels not in known:
+            labels = dict(namespace.labels)
+            selecting = ((index, quotas[index].selector) for index in leaves)
+            known[namespace.labels] = [index for index, each in selecting if each is not None and each.matches(labels)]
+        found = known[namespace.labels]
+        if found:
+            leaf_of[namespace.name] = found[0]
+        for other in found[1:]:
+            shared[other, found[0]].append(namespace.name)
+    findings = []
+    for (other, first), names in sorted(shared.items()):
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        named = f"{', '.join(sorted(names)[:_SHOWN])}{more}"
+        message = f"spec.namespaceSelector: {named} belong to the older quota {quotas[first].name}, which counts them"
+        findings.append(QuotaFinding(quota=quotas[other].name, reason=SEVERAL_QUOTAS, message=message))
+    return leaf_of, findings
+
+
+def _above_parents(quotas: Sequence[DeviceQuota], parents: Sequence[int]) -> Iterator[QuotaFinding]:
+    """Find quotas whose children are guaranteed more than their own guarantee or limit."""
+    sums: defaultdict[tuple[int, QuotaKey], int] = defaultdict(int)
+    for index, parent in enumerate(parents):
+        for each in quotas[index].resources if parent >= 0 else ():
+            sums[parent, each.key] += each.guarantee
+    for index, quota in enumerate(quotas):
+        for each in quota.resources:
+            given = sums[index, each.key]
+            most = min(each.guarantee or given, given if each.limit is None else each.limit)
+            if given > most:
+                message = f"spec.resources: its children are guaranteed {each.key.amount(given)} {each.key}, "
+                message += f"and it has {each.key.amount(most)}; raise its own guarantee or limit, or lower theirs"
+                yield QuotaFinding(quota=quota.name, reason=GUARANTEES_ABOVE_PARENT, message=message)

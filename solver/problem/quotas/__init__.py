@@ -1,0 +1,1 @@
+"""What quotas say of a batch: limits that may bind, guarantees and shares where pods contend, what one pod counts."""

@@ -1,0 +1,318 @@
+"""
+Quotas of a batch: which limits may bind, what one pod counts for them, and which classes need more than is left.
+
+A limit that leaves enough for all pods of the batch is left out, and a batch that no limit may bind is prepared as if
+there were no quotas.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from solver.domain import (
+    AllocationMode,
+    Batch,
+    Claim,
+    ClaimId,
+    DeviceClass,
+    Pod,
+    QuotaKey,
+    QuotaResource,
+    QuotaShape,
+    QuotaTree,
+    Reason,
+    Snapshot,
+)
+from solver.feasibility.claims import MAX_RESULTS
+from solver.problem.devices.layout import ChargedKey
+from solver.problem.problem import Problem
+from solver.problem.quotas import quota_shares
+from solver.problem.quotas.quota_counts import QuotaCounts
+from solver.problem.requests.demand import DemandKey
+from solver.rules.forms.gang_rules import GangRule
+from solver.rules.quotas.bound_resources import UNLIMITED, BoundResource, QuotaLimits
+from solver.rules.quotas.quota_cache import QuotaCache
+from solver.rules.verdicts import ExcludedNodes, NodeVerdicts
+
+_EXTENDED: Final = "/"
+
+
+class _Limit(NamedTuple):
+    """A limit of a quota (by position in the tree) or its guarantee, and what its namespaces hold."""
+
+    quota: int
+    resource: QuotaResource
+    held: int
+    is_guarantee: bool = False
+
+    @property
+    def most(self) -> int:
+        """What may be held."""
+        return self.resource.guarantee if self.is_guarantee else self.resource.limit or 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BatchQuotas:
+    """
+    The limits that may bind the pods of a batch, by what their claims can ask for at most.
+
+    `leaf_of` finds the leaf of a namespace that some of the limits bind; `keys` is what these limits count. Where pods
+    contend, `guarantees` are by namespace the quotas within whose guarantee its pods may count, and
+    `wanted` is by leaf how many devices its pods ask for at most.
+    """
+
+    tree: QuotaTree = field(default_factory=QuotaTree)
+    limits: tuple[_Limit, ...] = ()
+    leaf_of: Mapping[str, int] = field(default_factory=dict)
+    keys: tuple[QuotaKey, ...] = ()
+    cache: QuotaCache = field(default_factory=QuotaCache)
+    guarantees: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    wanted: Mapping[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        snapshot: Snapshot,
+        batch: Batch,
+        claims: Mapping[ClaimId, Claim],
+        cache: QuotaCache,
+        *,
+        every_limit: bool = False,
+        contended: bool = False,
+    ) -> "BatchQuotas":
+        """
+        Find the limits that leave less than the pods of a batch may take, or `every_limit` that they count for.
+
+        Where pods of the batch are `contended` for, because not all of them fit, guarantees and shares count too.
+        """
+        if not snapshot.quotas:
+            return NO_BATCH_QUOTAS
+        tree = cache.follow(snapshot)
+        asked, wanted = _asked(tree, batch, claims)
+        classes = {each.name: each for each in snapshot.classes if not each.invalid}
+        found = [
+            each
+            for index, (devices, pods) in wanted.items()
+            for each in _binding(tree, index, _ANY if every_limit else (devices, pods), classes, cache)
+        ]
+        guarantees: dict[str, tuple[int, ...]] = {}
+        if contended:
+            given = {
+                leaf: tuple(_guarantees(tree, leaf, classes, cache)) for leaf in map(tree.leaf_of.__getitem__, asked)
+            }
+            found += (each for own in given.values() for each in own)
+            guarantees = {each: (tree.leaf_of[each],) for each in asked if given[tree.leaf_of[each]]}
+        bound = {each.quota for each in found}
+        leaf_of = {
+            namespace: tree.leaf_of[namespace]
+            for namespace in asked
+            if contended or not bound.isdisjoint(tree.chain(namespace))
+        }
+        counted = [each.resource.key for each in found]
+        if contended:
+            counted += (
+                each.key for index in wanted for each in tree.quotas[index].resources if _is_shared(each, classes)
+            )
+        leaves: Counter[int] = Counter()
+        for namespace, (devices, _) in asked.items():
+            leaves[tree.leaf_of[namespace]] += devices
+        keys = tuple(dict.fromkeys(counted))
+        return cls(tree, tuple(found), leaf_of, keys, cache, guarantees, leaves if contended else {})
+
+    def charged(self, demands: dict[DemandKey, int], classes: Mapping[str, DeviceClass]) -> tuple[ChargedKey, ...]:
+        """Add the demands of the quotas' classes, and return what is counted by them."""
+        found = []
+        for key in self.keys:
+            selectors = classes[key.device_class].selectors
+            demand = DemandKey(selectors, (), (), (), is_admin=False, takes_all=False)
+            number = demands.setdefault(demand, len(demands))
+            found.append(ChargedKey(number, key.capacity, key.shape == QuotaShape.WHOLE_NODES))
+        return tuple(found)
+
+
+_ANY: Final = (UNLIMITED, UNLIMITED)
+NO_BATCH_QUOTAS: Final = BatchQuotas()
+
+
+def _asked(
+    tree: QuotaTree, batch: Batch, claims: Mapping[ClaimId, Claim]
+) -> tuple[dict[str, tuple[int, int]], dict[int, tuple[int, int]]]:
+    """Sum up how many devices the pods of a batch ask for at most, and how many these are: by namespace, by quota."""
+    asked: dict[str, tuple[int, int]] = {}
+    for pod in batch.pods:
+        if pod.id.namespace in tree.leaf_of and (devices := _most_devices(pod, claims)):
+            before = asked.get(pod.id.namespace, (0, 0))
+            asked[pod.id.namespace] = before[0] + devices, before[1] + 1
+    wanted: dict[int, tuple[int, int]] = {}
+    for namespace, (devices, pods) in asked.items():
+        for index in tree.chain(namespace):
+            before = wanted.get(index, (0, 0))
+            wanted[index] = before[0] + devices, before[1] + pods
+    return asked, wanted
+
+
+def _binding(
+    tree: QuotaTree, index: int, asked: tuple[int, int], classes: Mapping[str, DeviceClass], cache: QuotaCache
+) -> Iterator[_Limit]:
+    """Yield the limits of a quota that leave less than the devices and pods that ask may take."""
+    for resource in tree.quotas[index].resources:
+        if resource.limit is None or resource.device_class not in classes:
+            continue
+        held = cache.held(index, resource.key)
+        most = asked[1] if resource.shape == QuotaShape.WHOLE_NODES else asked[0]
+        if resource.capacity or resource.limit - held < most:
+            yield _Limit(index, resource, held)
+
+
+def _guarantees(tree: QuotaTree, index: int, classes: Mapping[str, DeviceClass], cache: QuotaCache) -> Iterator[_Limit]:
+    """Yield what a quota guarantees by itself."""
+    for resource in tree.quotas[index].resources:
+        if resource.guarantee and resource.device_class in classes:
+            yield _Limit(index, resource, cache.held(index, resource.key), is_guarantee=True)
+
+
+def _is_shared(resource: QuotaResource, classes: Mapping[str, DeviceClass]) -> bool:
+    """Whether what a resource counts is divided among quotas: numbers of devices are."""
+    return not resource.capacity and resource.shape == QuotaShape.DEVICES and resource.device_class in classes
+
+
+def _most_devices(pod: Pod, claims: Mapping[ClaimId, Claim]) -> int:
+    """Return how many devices a pod may take at most; a claim counts for each of its pods, which is never too few."""
+    count = sum(amount for name, amount in pod.requests if _EXTENDED in name)
+    for claim_id in pod.claim_ids:
+        claim = claims.get(claim_id)
+        if claim is None or claim.allocation is not None:
+            continue
+        for request in claim.requests:
+            taking = [each for each in request.alternatives if not each.admin_access]
+            count += max(
+                (MAX_RESULTS if each.allocation_mode == AllocationMode.ALL else each.count for each in taking),
+                default=0,
+            )
+    return count
+
+
+def with_quotas(problem: Problem, quotas: BatchQuotas) -> Problem:
+    """Add the limits that bind classes and shared claims, and rule out all nodes for classes that need too much."""
+    if not quotas.keys:
+        return problem
+    limits = tuple(_bound(problem, quotas, each) for each in quotas.limits)
+    counts = QuotaCounts(problem, len(quotas.keys))
+    most: dict[int, tuple[int, ...]] = {}
+    of_class: dict[int, tuple[int, ...]] = {}
+    unrelated: dict[int, NodeVerdicts] = {}
+    for each in problem.classes:
+        namespace = problem.pod(each.members[0]).id.namespace if each.size else ""
+        if namespace not in quotas.leaf_of:
+            continue
+        most[each.index] = counts.most(each)
+        found = _limits_of(quotas, namespace, most[each.index], each.guarantee)
+        if found:
+            of_class[each.index] = found
+        if each.guarantee >= 0 and not any(quotas.limits[number].is_guarantee for number in found):
+            unrelated[each.index] = replace(each.verdicts, allowed=np.zeros(problem.node_count, dtype=np.bool_))
+    of_shared = {
+        shared.index: found
+        for shared in problem.shared
+        if (found := _limits_of(quotas, shared.claim.id.namespace, counts.most_of(shared.parts), -1))
+    }
+    meter = quotas.cache.holdings.charge_of
+    rules = QuotaLimits(quotas.keys, limits, of_class, of_shared, most, meter=meter)
+    ruled = replace(problem, rules=replace(problem.rules, quotas=rules)).with_verdicts(unrelated)
+    return blocking(quota_shares.with_shares(ruled, quotas.tree, quotas.wanted, quotas.cache, quotas.leaf_of))
+
+
+def _bound(problem: Problem, quotas: BatchQuotas, limit: _Limit) -> BoundResource:
+    key, cache = limit.resource.key, quotas.cache
+    node_index, nodes = problem.inventory.node_index, frozenset[int]()
+    if key.shape == QuotaShape.WHOLE_NODES:
+        names = cache.holdings.used_nodes(cache.namespaces(limit.quota), key)
+        nodes = frozenset(node_index[name] for name in names if name in node_index)
+    return BoundResource(
+        quota=quotas.tree.quotas[limit.quota].name,
+        key=key,
+        position=quotas.keys.index(key),
+        most=limit.most,
+        held=limit.held,
+        nodes=nodes,
+        namespaces=frozenset() if limit.is_guarantee else frozenset(cache.namespaces(limit.quota)),
+        is_guarantee=limit.is_guarantee,
+        is_leaf=limit.quota not in quotas.tree.parents,
+    )
+
+
+def _limits_of(quotas: BatchQuotas, namespace: str, most: tuple[int, ...], guarantee: int) -> tuple[int, ...]:
+    """
+    Return the limits that pods of a namespace count for, which count `most` at most, by position.
+
+    Pods within the guarantee of a quota count for it.
+    """
+    chain = quotas.tree.chain(namespace) if namespace in quotas.leaf_of else ()
+    return tuple(
+        number
+        for index in chain
+        for number, each in enumerate(quotas.limits)
+        if each.quota == index and (index == guarantee or not each.is_guarantee)
+        if most[quotas.keys.index(each.resource.key)]
+    )
+
+
+def blocking(problem: Problem) -> Problem:
+    """Rule out all nodes for classes that need more than quotas leave, and for gangs whose minimum does."""
+    rules = problem.rules.quotas
+    counts, blocked = QuotaCounts(problem, len(rules.keys)), dict[int, Reason]()
+    least = {index: counts.least(problem.classes[index]) for index in rules.of_class}
+    alone: set[int] = set()
+    for index, numbers in rules.of_class.items():
+        needed = least[index] or ()
+        limits = [rules.limits[number] for number in numbers]
+        short = [each for each in limits if needed and not each.counts_nodes and needed[each.position] > each.left]
+        if short:
+            blocked[index] = short[0].reason(needed[short[0].position])
+            alone |= {index} if any(each.is_leaf and not each.is_guarantee for each in short) else set()
+    for gang in problem.rules.gangs:
+        blocked |= _blocked_gang(problem, gang, {index: least[index] for index in gang.classes if index in least})
+    if not blocked:
+        return problem
+    every = np.ones(problem.node_count, dtype=np.bool_)
+    verdicts = {
+        index: problem.classes[index].verdicts.without((ExcludedNodes(every, reason),))
+        for index, reason in blocked.items()
+    }
+    quotas = replace(rules, blocked=blocked, alone=frozenset(alone))
+    return replace(problem, rules=replace(problem.rules, quotas=quotas)).with_verdicts(verdicts)
+
+
+def is_contended(problem: Problem, beside: QuotaLimits, placed: Mapping[int, int]) -> bool:
+    """
+    Whether a pod without a place may have lost it to a pod of another quota.
+
+    `beside` are the limits beside a solution that places so many pods of each family. Pods whose own quota has too
+    little left have lost to nobody else.
+    """
+    left = blocking(replace(problem, rules=replace(problem.rules, quotas=beside))).rules.quotas
+    waiting = (family for family in problem.families if placed.get(family[0].family, 0) < family[0].size)
+    return any(each.index not in left.alone for family in waiting for each in family if each.parts or each.shared)
+
+
+def _blocked_gang(problem: Problem, gang: GangRule, least: Mapping[int, tuple[int, ...] | None]) -> dict[int, Reason]:
+    """Return the reason of all classes of a gang whose cheapest pods, as many as it needs, need more than is left."""
+    rules = problem.rules.quotas
+    for number in sorted({number for index in least for number in rules.of_class[index]}):
+        limit = rules.limits[number]
+        if limit.counts_nodes:
+            continue
+        cheapest: dict[int, int] = {}
+        for index in gang.classes:
+            needed = least.get(index)
+            own = needed[limit.position] if needed is not None and number in rules.of_class.get(index, ()) else 0
+            family = problem.classes[index].family
+            cheapest[family] = min(own, cheapest.get(family, own))
+        each_pod = sorted(own for family, own in cheapest.items() for _ in range(problem.classes[family].size))
+        asked = sum(each_pod[: gang.need])
+        if asked > limit.left:
+            return dict.fromkeys(gang.classes, limit.reason(asked, gang=gang.gang.id.name))
+    return {}

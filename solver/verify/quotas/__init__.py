@@ -1,0 +1,1 @@
+"""The checks of DeviceQuotas: limits of every plan, and what reclaim may evict."""

@@ -1,0 +1,145 @@
+"""DeviceQuotas on the API server: what their CRD admits, and what Dovetail does with them."""
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.controlplane.access import RequestError
+from e2e.controlplane.plane import REPOSITORY, ControlPlane
+from tests.support.controlplane import wait_until
+from tests.support.shell_world import Start, World
+
+pytestmark = pytest.mark.controlplane
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+QUOTAS = "/apis/dovetail.dev/v1alpha1/devicequotas"
+MERGE = "application/merge-patch+json"
+
+
+@pytest.fixture
+def quotas(control_plane: ControlPlane) -> Iterator[str]:
+    """The path of DeviceQuotas, by the CRD of the component; gone afterwards with all of them."""
+    crd = yaml.safe_load((REPOSITORY / "deploy/components/device-quotas/crd.yaml").read_text(encoding="utf-8"))
+    path = f"{CRDS}/{crd['metadata']['name']}"
+
+    def is_created() -> bool:
+        try:
+            control_plane.request("POST", CRDS, crd)
+        except RequestError as error:
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+            # The one of the test before may be on its way out.
+            return "deletionTimestamp" not in control_plane.request("GET", path)["metadata"]
+        return True
+
+    def is_served() -> bool:
+        conditions = control_plane.request("GET", path).get("status", {}).get("conditions") or []
+        return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+    wait_until(is_created, seconds=60)
+    wait_until(is_served, seconds=30)
+    yield QUOTAS
+    control_plane.request("DELETE", path)
+
+    def is_gone() -> bool:
+        return path.rpartition("/")[2] not in {
+            each["metadata"]["name"] for each in control_plane.request("GET", CRDS)["items"]
+        }
+
+    wait_until(is_gone, seconds=30)
+
+
+def _quota(name: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "dovetail.dev/v1alpha1", "kind": "DeviceQuota", "metadata": {"name": name}, "spec": spec}
+
+
+GOOD = {"deviceClass": "gpu", "limit": 4, "guarantee": 2}
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"parent": "own"}, "not its own parent"),
+        ({}, "namespaceSelector and resources"),
+        ({"resources": [{"limit": 4}]}, "deviceClass"),
+        ({"resources": [{**GOOD, "limit": "80Gi"}]}, "quantities such as 80Gi need a capacity"),
+        ({"resources": [{**GOOD, "limit": 1}]}, "it is above the limit"),
+        ({"resources": [{**GOOD, "limit": -1, "guarantee": 0}]}, "amounts from 0 on"),
+        ({"resources": [GOOD, {**GOOD, "shape": "devices"}]}, "stands once"),
+        ({"resources": [{**GOOD, "shape": "racks"}]}, "wholeNodes"),
+        ({"resources": [{**GOOD, "capacity": "memory", "shape": "wholeNodes"}]}, "whole nodes have none"),
+        ({"resources": [{**GOOD, "weight": 0}]}, "weight"),
+        ({"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}, "In and NotIn need some"),
+    ],
+)
+def test_a_wrong_quota_is_refused_with_what_to_write(
+    control_plane: ControlPlane, quotas: str, spec: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(RequestError, match=said):
+        control_plane.request("POST", quotas, _quota("own", **spec))
+
+
+def _limit(world: World, quotas: str, limit: int) -> None:
+    """Make a quota for the world's namespace."""
+    labels = {"team": world.namespace}
+    world.plane.request(
+        "PATCH", f"/api/v1/namespaces/{world.namespace}", {"metadata": {"labels": labels}}, content=MERGE
+    )
+    resources = [{"deviceClass": world.driver, "limit": limit}]
+    spec = {"namespaceSelector": {"matchLabels": labels}, "resources": resources}
+    world.plane.request("POST", quotas, _quota(world.namespace, **spec))
+
+
+def test_a_limit_is_kept_says_why_and_is_lifted(world: World, start: Start, quotas: str) -> None:
+    world.add_nodes(1, devices=4)
+    world.template()
+    plane = world.plane
+    plane.request(
+        "PATCH",
+        f"/api/v1/namespaces/{world.namespace}",
+        {"metadata": {"labels": {"team": world.namespace}}},
+        content=MERGE,
+    )
+    resources = [{"deviceClass": world.driver, "limit": 2}]
+    selector = {"matchLabels": {"team": world.namespace}}
+    plane.request("POST", quotas, _quota(world.namespace, namespaceSelector=selector, resources=resources))
+    start()
+    for index in range(3):
+        world.pod(f"p{index}")
+
+    wait_until(lambda: len(world.bound()) == 2, seconds=30)
+    (late,) = {f"p{index}" for index in range(3)} - world.bound().keys()
+    wait_until(lambda: world.condition(late).get("reason") == "QuotaExceeded", seconds=30)
+    message = world.condition(late)["message"]
+    assert f"DeviceQuota {world.namespace}: 2 of at most 2 devices" in message
+
+    raised = {"spec": {"resources": [{"deviceClass": world.driver, "limit": 3}]}}
+    world.plane.request("PATCH", f"{quotas}/{world.namespace}", raised, content=MERGE)
+    wait_until(lambda: late in world.bound(), seconds=30)
+
+
+def test_a_pod_that_ends_gives_its_share_of_the_limit_to_the_next(world: World, start: Start, quotas: str) -> None:
+    world.add_nodes(1, devices=4)
+    world.template()
+    plane = world.plane
+    plane.request(
+        "PATCH",
+        f"/api/v1/namespaces/{world.namespace}",
+        {"metadata": {"labels": {"team": world.namespace}}},
+        content=MERGE,
+    )
+    selector = {"matchLabels": {"team": world.namespace}}
+    resources = [{"deviceClass": world.driver, "limit": 1}]
+    plane.request("POST", quotas, _quota(world.namespace, namespaceSelector=selector, resources=resources))
+    start()
+    world.pod("first")
+    wait_until(lambda: "first" in world.bound(), seconds=30)
+    world.pod("second")
+    wait_until(lambda: world.condition("second").get("reason") == "QuotaExceeded", seconds=30)
+
+    world.delete_pod("first")
+
+    wait_until(lambda: "second" in world.bound(), seconds=30)

@@ -1,0 +1,55 @@
+"""docs/kueue.md, done step by step with the Kueue that it is about."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.controlplane.plane import ControlPlane
+from e2e.fleet import nvidia, publish
+from e2e.fleet.fleets import together
+from tests.support.controlplane import wait_until
+from tests.support.guides import Guide
+from tests.support.neighbours import Neighbours
+
+pytestmark = pytest.mark.neighbours
+
+NAMESPACE = "ml"
+"""That of the page."""
+QUEUES = ("clusterqueue/team", "resourceflavor/default")
+NODES = ("gpu-0001", "gpu-0002")
+
+
+@pytest.fixture
+def furnished(neighbours: Neighbours) -> Iterator[ControlPlane]:
+    """Two nodes with GPUs, and the namespace; gone afterwards."""
+    plane = neighbours.plane
+    fleet = together(*(nvidia.gpu_node(name, gpus=8) for name in NODES))
+    publish.publish_to(plane.kubeconfig, fleet)
+    plane.kubectl("create", "namespace", NAMESPACE)
+    yield plane
+    plane.kubectl("delete", "namespace", NAMESPACE)
+    plane.kubectl("delete", *(f"node/{name}" for name in NODES), *QUEUES)
+    for kind, objects in (("resourceslice", fleet.slices), ("deviceclass", fleet.classes)):
+        plane.kubectl("delete", *(f"{kind}/{each['metadata']['name']}" for each in objects))
+
+
+def placed(plane: ControlPlane) -> list[tuple[str, str]]:
+    pods = plane.request("GET", f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]
+    return sorted((pod["spec"]["schedulerName"], pod["spec"]["nodeName"]) for pod in pods if "nodeName" in pod["spec"])
+
+
+def test_the_page_as_it_is_written(furnished: ControlPlane, tmp_path: Path) -> None:
+    plane = furnished
+    guide = Guide("kueue.md", plane, tmp_path)
+    guide.run("kubectl apply -f queues.yaml")
+    guide.run("kubectl -n ml apply -f job.yaml")
+    guide.run("kubectl -n ml wait")
+    wait_until(lambda: len(placed(plane)) == 2)
+    assert {name for name, _ in placed(plane)} == {"dovetail"}
+    assert "job-queued" in guide.run("kubectl -n ml get workloads.kueue.x-k8s.io")
+    if plane.feature_gates == "defaults":  # with all gates on the gang has the name of its PodGroup
+        assert "gpu-000" in guide.run("dovetail explain gang/queued -n ml")
+    else:
+        guide.skip("dovetail explain gang/queued -n ml")
+    guide.end()

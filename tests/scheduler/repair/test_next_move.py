@@ -1,0 +1,110 @@
+"""What is done next for a plan, at every state of plan and cluster; also when the leader before ended in between."""
+
+import pytest
+from msgspec.structs import replace
+
+from scheduler.kube.repair_plans import MoveState, PlanDecision, PlannedMove, PlanState, RepairPlan
+from scheduler.repair.next_move import Act, ClusterView, NextAct, Successor, next_act
+from scheduler.repair.plan_record import PlanRecord
+from scheduler.settings.repairs import RepairBudget, RepairSettings
+from solver.domain import Pod, PodId
+from tests.support.repair_objects import NOW, evicted, move, plan
+
+A, B = move("a"), move("b", step=2)
+RUNS = Pod(id=PodId("team", "a"), uid="uid-a", node_name="n1")
+SETTINGS = RepairSettings(successor_seconds=100)
+
+
+def act(
+    of: RepairPlan,
+    *,
+    pods: dict[str, Pod] | None = None,
+    rooms: tuple[int, ...] = (),
+    successors: tuple[str, ...] = (),
+    placed: bool = True,
+    settings: RepairSettings = SETTINGS,
+) -> NextAct:
+    def successor(each: PlannedMove) -> Successor | None:
+        return Successor(f"{each.name}-new", f"uid-{each.name}-new") if each.name in successors else None
+
+    view = ClusterView(
+        pod=lambda each: (pods or {}).get(each.name),
+        has_room=lambda step: step in rooms,
+        successor=successor,
+        are_wanted_placed=lambda: placed,
+    )
+    return next_act(of, PlanRecord([of], settings, NOW), view)
+
+
+def test_first_room_is_held_then_the_budget_is_noted_then_the_pod_is_evicted() -> None:
+    begins = act(plan(A, B), pods={"a": RUNS})
+    notes = act(plan(A, B), pods={"a": RUNS}, rooms=(1,))
+    evicts = act(plan(A, B, done=[evicted("a", 1)]), pods={"a": RUNS}, rooms=(1,))
+
+    assert (begins.act, begins.moves) == (Act.BEGIN, (A,))
+    assert (notes.act, [(each.uid, each.state) for each in notes.noted]) == (Act.NOTE, [("uid-a", MoveState.EVICTING)])
+    assert (evicts.act, evicts.moves) == (Act.EVICT, (A,))
+
+
+def test_a_pod_that_leaves_already_is_not_evicted_again() -> None:
+    leaving = replace(RUNS, is_deleting=True)
+
+    assert act(plan(A, B, done=[evicted("a", 1)]), pods={"a": leaving}, rooms=(1,)).act is Act.WAIT
+    assert act(plan(A, B, done=[evicted("a", 1)]), rooms=(1,)).act is Act.WAIT
+
+
+def test_a_move_is_settled_by_the_pod_in_its_room_and_the_next_step_begins() -> None:
+    settles = act(plan(A, B, done=[evicted("a", 1)]), rooms=(1,), successors=("a",))
+    still_there = act(plan(A, done=[evicted("a", 1)]), pods={"a": RUNS}, rooms=(1,), successors=("a",))
+    following = act(plan(A, B, done=[evicted("a", 1, MoveState.MOVED)]), rooms=(1,))
+
+    assert settles.act is Act.SETTLE
+    assert [(each.state, each.successor_uid) for each in settles.noted] == [(MoveState.MOVED, "uid-a-new")]
+    assert still_there.act is Act.EVICT
+    assert (following.act, following.moves) == (Act.BEGIN, (B,))
+
+
+@pytest.mark.parametrize(("pods", "message"), [({"a": RUNS}, "it was not evicted"), ({}, "no successor came")])
+def test_what_takes_too_long_stops_the_plan(pods: dict[str, Pod], message: str) -> None:
+    late = act(plan(A, B, done=[evicted("a", 101)]), pods=pods, rooms=(1,))
+
+    assert (late.act, late.noted[0].state) == (Act.SETTLE, MoveState.FAILED)
+    assert message in late.noted[0].message
+    stopped = act(plan(A, B, done=[replace(evicted("a", 101), state=MoveState.FAILED, message="why")]))
+    assert (stopped.act, stopped.state, stopped.message) == (Act.END, PlanState.STOPPED, "why")
+
+
+@pytest.mark.parametrize(
+    ("decision", "state"), [(PlanDecision.PAUSED, PlanState.PAUSED), (PlanDecision.CANCELLED, PlanState.CANCELLED)]
+)
+def test_a_decision_counts_when_the_pods_on_the_way_have_arrived(decision: PlanDecision, state: PlanState) -> None:
+    on_the_way = act(plan(A, B, done=[evicted("a", 1)], decision=decision), rooms=(1,))
+    arrived = act(plan(A, B, done=[evicted("a", 1, MoveState.MOVED)], decision=decision))
+
+    assert on_the_way.act is Act.WAIT
+    assert (arrived.act, arrived.state) == (Act.END, state)
+    again = act(plan(A, B, decision=decision, state=PlanState.PAUSED))
+    assert again.act is (Act.WAIT if decision is PlanDecision.PAUSED else Act.END)
+
+
+def test_a_plan_is_done_when_the_wanted_pods_have_their_places() -> None:
+    moved = plan(A, done=[evicted("a", 50, MoveState.MOVED)])
+    late = plan(A, done=[evicted("a", 201, MoveState.MOVED)])
+
+    assert (act(moved).act, act(moved).state) == (Act.END, PlanState.DONE)
+    assert act(moved, placed=False).act is Act.WAIT
+    assert (act(late, placed=False).act, act(late, placed=False).state) == (Act.END, PlanState.STOPPED)
+
+
+def test_a_budget_that_is_used_up_is_waited_for() -> None:
+    none_left = RepairSettings(budget=RepairBudget(moves_per_hour=0))
+
+    assert act(plan(A), settings=none_left) == NextAct(Act.WAIT, message="0 of 0 moves within the hour are used up")
+
+
+def test_a_spare_needs_no_room_and_no_successor() -> None:
+    spare = move("a", to="")
+
+    assert act(plan(spare), pods={"a": RUNS}).act is Act.NOTE
+    gone = act(plan(spare, done=[evicted("a", 1)]))
+    assert (gone.act, gone.noted[0].state) == (Act.SETTLE, MoveState.MOVED)

@@ -95,6 +95,7 @@ class SchedulingCycle:
         elif change.kind is Kind.POD_GROUPS:
             self._parts.pod_groups.see(transitions[0])
         self._parts.waker.wake(transitions)
+        self._parts.holds.see(transitions)
         self._parts.prebind.see(change)
 
     async def warm_up(self) -> None:

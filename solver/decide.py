@@ -15,8 +15,7 @@ Three findings start another round on a smaller batch:
 - some pods are hard to decide and independent of the others: the others are decided first (`_deferred`);
 - some pods get no volumes after all: the others are decided without them (`_without_contended`);
 - pods of low priority stand in the way of victims: pods of high priority are decided first (`_important_first`).
-
-Pods for which room is held come first: they are placed on it, without a round, if they fit (`holds`).
+Before, pods for which room is held are placed on it, without a round, where they fit (`holds`).
 
 Called by the worker of the shell, by simulation and by diagnosis.
 """
@@ -50,7 +49,6 @@ from solver.domain import (
 )
 from solver.holds import seats_first
 from solver.holds.seating import SeatingContext
-from solver.holds.seats import assigned
 from solver.model.objective import best_of, evaluate
 from solver.preemption import nominated_room, preempt
 from solver.problem.prepare import prepare
@@ -104,12 +102,8 @@ class _Decision:
 
     def defers_hard_pods(self) -> bool:
         """Whether hard pods may be left for a decision of their own."""
-        return (
-            self.searches
-            and self.budget.may_defer
-            and self.budget.has_half()
-            and self.budget.params.runs(SearchStage.DEFERRAL)
-        )
+        budget = self.budget
+        return self.searches and budget.may_defer and budget.has_half() and budget.params.runs(SearchStage.DEFERRAL)
 
     def decided_whole(self) -> "_Decision":
         """Return the decision for a further round, which defers no pods."""
@@ -120,35 +114,21 @@ def _decided(decision: _Decision, batch: Batch) -> Plan:
     """Run the rounds, report where they stopped, and take out the pods that need another decision."""
     budget = decision.budget
     batch = _without_repetitions(batch)
-    plan = _seats_first(decision, batch)
-    decision.cache.paid_units += budget.work.cost.spent
-    plan = _without_skipped(plan, batch, budget.work) if budget.may_defer else plan
-    work = budget.work
-    report = structs.replace(
-        plan.report,
-        stopped=work.stops,
-        left_out=tuple(work.left_out) if any(work.left_out) else (),
-        quarantined=tuple(work.quarantined.values()),
-        defects=tuple(work.defects),
-    )
-    return structs.replace(plan, report=report)
-
-
-def _seats_first(decision: _Decision, batch: Batch) -> Plan:
-    """Decide a batch; pods whose room is held (DeviceHold) come first, so that they get it."""
-    snapshot, policy = decision.snapshot, decision.policy
-    claims = {claim.id: claim for claim in snapshot.claims} if snapshot.holds else {}
-    seats = assigned(snapshot.holds, batch.pods, claims)
-    if not seats:
-        return _round(decision, batch)
-    return seats_first.decided(
-        snapshot,
+    plan = seats_first.decided(
+        decision.snapshot,
         batch,
-        seats,
-        SeatingContext(policy, decision.cache, decision.budget),
+        SeatingContext(decision.policy, decision.cache, budget),
         lambda then, part, rules: _round(replace(decision, snapshot=then, policy=rules), part),
         is_seating=decision.searches,
     )
+    decision.cache.paid_units += budget.work.cost.spent
+    plan = _without_skipped(plan, batch, budget.work) if budget.may_defer else plan
+    work = budget.work
+    left_out, quarantined = tuple(work.left_out) if any(work.left_out) else (), tuple(work.quarantined.values())
+    report = structs.replace(
+        plan.report, stopped=work.stops, left_out=left_out, quarantined=quarantined, defects=tuple(work.defects)
+    )
+    return structs.replace(plan, report=report)
 
 
 def _round(decision: _Decision, batch: Batch) -> Plan:

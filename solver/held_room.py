@@ -33,6 +33,8 @@ ROOM_HELD: Final = node_reason(ReasonCode.ROOM_HELD, "node(s) had room that is h
 """The reason of pods that would fit if nothing were held."""
 _HELD: Final = "held by "
 """Begins the names of pods and claims that stand for places; the space makes it no name of an object."""
+_SPARE_PLACES: Final = 1000
+"""Places that are remembered beyond twice those that are open."""
 _by_id: Final = attrgetter("id")
 
 
@@ -64,7 +66,11 @@ def as_running(snapshot: Snapshot, seats: Iterable[Seat], known: RunningPlaces |
     """Return the cluster without holds, in which places count as running pods."""
     without = replace(snapshot, holds=())
     known = {} if known is None else known
-    found = [_running(seat, known) for seat in seats]
+    before, found = len(known), [_running(seat, known) for seat in seats]
+    if before > 2 * len(found) + _SPARE_PLACES:  # most of them are places of holds that have ended
+        kept = {each.pod.uid: each for each in found}
+        known.clear()
+        known.update(kept)
     if not found:
         return without
     claims = [each.claim for each in found if each.claim is not None]

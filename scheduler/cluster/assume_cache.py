@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import msgspec
 
 from scheduler.change import Kind, Transition, is_at_least
-from scheduler.cluster.hold_cache import AssumedHolds
+from scheduler.cluster.holds.hold_cache import AssumedHolds
 from scheduler.cluster.nominations import Nomination
 from scheduler.cluster.storage import VolumeAssumption
 from scheduler.cluster.table import changed_keys

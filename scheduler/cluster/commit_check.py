@@ -17,8 +17,8 @@ import msgspec
 from scheduler.cluster.anti_affinity_check import anti_affinity_conflicts
 from scheduler.cluster.assume_cache import is_same
 from scheduler.cluster.contention import duplicates
-from scheduler.cluster.held_conflicts import unit_conflicts
-from scheduler.cluster.hold_cache import HoldCache
+from scheduler.cluster.holds.held_conflicts import unit_conflicts
+from scheduler.cluster.holds.hold_cache import HoldCache
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.storage import Storage
 from scheduler.cluster.unit import Unit

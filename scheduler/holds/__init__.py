@@ -6,5 +6,5 @@ Holds (DeviceHold): the leader makes them for other parts of the scheduler, foll
 - `hold_owners`: whether the object is still there for which room is held.
 
 Which pods get held room is decided in the core (`solver.holds`). What the cache knows of holds is in
-`scheduler.cluster.hold_cache`; the requests themselves are in `scheduler.kube.hold_writes`.
+`scheduler.cluster.holds.hold_cache`; the requests themselves are in `scheduler.kube.hold_writes`.
 """

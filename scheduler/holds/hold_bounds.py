@@ -8,9 +8,7 @@ from solver.domain import DeviceHold
 
 def refusals(hold: DeviceHold, seconds: float, others: Iterable[DeviceHold], limits: HoldLimits) -> Iterator[str]:
     """Return the limits that a hold would break beside others; `seconds` are those until its deadline."""
-    others, namespace = tuple(others), hold.owner.namespace
-    own = [each for each in others if each.owner.namespace == namespace]
-    whose = f"of namespace {namespace}" if namespace else "of owners without a namespace"
+    others = tuple(others)
     if not hold.places:
         yield "it has no place: name a node for each pod"
     if unnamed := next((each for each in hold.places if not each.pods.is_set or not each.pods.namespace), None):
@@ -19,20 +17,25 @@ def refusals(hold: DeviceHold, seconds: float, others: Iterable[DeviceHold], lim
         yield f"it is for {seconds:.0f} s, and holds.maxSeconds is {limits.max_seconds}"
     if seconds <= 0:
         yield "its deadline has passed"
-    for name, count, limit, of_whom in (
-        ("maxHolds", len(others), limits.max_holds, ""),
-        ("maxHoldsPerNamespace", len(own), limits.max_holds_per_namespace, f" {whose}"),
-    ):
-        if count + 1 > limit:
-            yield f"there are {count} holds{of_whom}, and holds.{name} is {limit}"
-    wanted = _devices((hold,))
-    for name, count, limit, of_whom in (
-        ("maxDevices", _devices(others), limits.max_devices, ""),
-        ("maxDevicesPerNamespace", _devices(own), limits.max_devices_per_namespace, f" for holds {whose}"),
-    ):
-        if wanted and count + wanted > limit:
-            yield f"it needs {wanted} devices beside {count} that are held{of_whom}, and holds.{name} is {limit}"
+    yield from _too_many("", hold, others, (limits.max_holds, limits.max_devices))
+    most = limits.max_holds_per_namespace, limits.max_devices_per_namespace
+    for namespace in dict.fromkeys(each.pods.namespace for each in hold.places):
+        yield from _too_many(namespace, hold, others, most)
 
 
-def _devices(holds: Iterable[DeviceHold]) -> int:
-    return sum(len(place.devices) for hold in holds for place in hold.open_places)
+def _too_many(namespace: str, hold: DeviceHold, others: tuple[DeviceHold, ...], most: tuple[int, int]) -> Iterator[str]:
+    """Compare a hold, beside others, with the most holds and devices for the pods of a namespace (of all: empty)."""
+    setting, whose = ("PerNamespace", f" for pods of namespace {namespace}") if namespace else ("", "")
+    most_holds, most_devices = most
+    count = sum(any(namespace in ("", each.pods.namespace) for each in other.open_places) for other in others)
+    if count + 1 > most_holds:
+        yield f"there are {count} holds{whose}, and holds.maxHolds{setting} is {most_holds}"
+    held, wanted = _devices(others, namespace), _devices((hold,), namespace)
+    if wanted and held + wanted > most_devices:
+        limit = f"holds.maxDevices{setting} is {most_devices}"
+        yield f"it needs {wanted} devices beside {held} that are held{whose}, and {limit}"
+
+
+def _devices(holds: Iterable[DeviceHold], namespace: str) -> int:
+    places = (place for hold in holds for place in hold.open_places)
+    return sum(len(place.devices) for place in places if namespace in ("", place.pods.namespace))

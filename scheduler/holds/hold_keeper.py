@@ -21,7 +21,7 @@ import msgspec
 from scheduler.backoff import Cooldown
 from scheduler.change import Kind, Transition
 from scheduler.cluster import Cluster
-from scheduler.cluster.held_conflicts import lost_seats, objections
+from scheduler.cluster.holds.held_conflicts import lost_seats, objections
 from scheduler.holds.hold_bounds import refusals
 from scheduler.holds.hold_owners import HoldOwners
 from scheduler.kube import hold_writes
@@ -46,7 +46,7 @@ _LATE_SECONDS: Final = 60.0
 _log: Final = logs.logger()
 
 
-class Ending(StrEnum):
+class HoldEnding(StrEnum):
     """Why a hold has ended."""
 
     USED = "used"
@@ -67,13 +67,16 @@ class HoldRequest(msgspec.Struct, frozen=True, kw_only=True):
     """
     Room to hold: places, as `solver.places_of` makes them of a plan, for pods of an owner, and for how many seconds.
 
-    Pods of a higher `priority` may take the room.
+    Pods of a higher `priority` may take the room. `departing` are the uids of pods that still have some of it. With a
+    `name` the request may be made again, by a later leader too: an owner has one hold of each name.
     """
 
     owner: HoldOwner
     places: tuple[HeldPlace, ...]
     priority: int = 0
     seconds: float
+    departing: tuple[str, ...] = ()
+    name: str = ""
 
 
 class HoldRefused(Exception):  # noqa: N818 - an answer, which callers expect
@@ -84,7 +87,7 @@ class HoldNews(NamedTuple):
     """A hold has ended, or (`ending` is None) has lost a place."""
 
     hold: DeviceHold
-    ending: Ending | None
+    ending: HoldEnding | None
     message: str
 
 
@@ -98,29 +101,25 @@ class HoldKeeper:
 
     def __init__(
         self,
-        client: Client,
-        writer: Writer,
-        cluster: Cluster,
+        access: tuple[Client, Writer, Cluster],
         limits: HoldLimits,
         metrics: Metrics,
-        *,
         wake: Callable[[Sequence[Transition]], object],
         unavailable: str = "",
+        *,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._client: Final = client
-        self._writer: Final = writer
-        self._cluster: Final = cluster
+        self._client, self._writer, self._cluster = access
         self._limits: Final = limits
         self._metrics: Final = metrics
         self._wake: Final = wake
         self._unavailable: Final = unavailable
         self._wall: Final = wall
-        self._owners: Final = HoldOwners(client, writer, clock)
+        self._owners: Final = HoldOwners(self._client, self._writer, clock)
         self._confined: Final = partial(Confined, metrics, Subsystem.HOLDS, passing=(FencedError,))
         self.subscribers: Final[list[Callable[[HoldNews], None]]] = []
-        self._ends: Final[dict[str, tuple[Ending, str]]] = {}
+        self._ends: Final[dict[str, tuple[HoldEnding, str]]] = {}
         """Why holds end, by uid, from then on until the watch shows that they are gone."""
         self._unwanted: Final[set[str]] = set()
         """Names of holds that were given up before it was known whether they are stored."""
@@ -138,6 +137,9 @@ class HoldKeeper:
 
         Raise `HoldRefused`, and `FencedError` where this replica may write no more.
         """
+        known = self._cluster.holds.get(request.name)
+        if known is not None and known.uid and known.owner.uid == request.owner.uid:
+            return known
         hold = self._assumed(request)
         is_stored = False
         try:
@@ -157,7 +159,7 @@ class HoldKeeper:
 
     def release(self, uid: str) -> None:
         """Give the room of a hold free; one that is gone already is no error."""
-        self._end(uid, Ending.RELEASED, "")
+        self._end(uid, HoldEnding.RELEASED, "")
 
     def of_owner(self, uid: str) -> tuple[DeviceHold, ...]:
         """Return the holds of an owner by its uid, those that are being made included."""
@@ -167,17 +169,19 @@ class HoldKeeper:
         """Hold room in the cache. Raise `HoldRefused`."""
         places = tuple(msgspec.structs.replace(each, index=index) for index, each in enumerate(request.places))
         hold = DeviceHold(
-            name=f"hold-{secrets.token_hex(8)}",
+            name=request.name or f"hold-{secrets.token_hex(8)}",
             uid="",
             owner=request.owner,
             priority=request.priority,
             deadline=math.ceil(self._wall() + request.seconds),
             places=places,
+            departing=request.departing,
         )
         reason = self._unavailable or next(self._why_not(hold, request.seconds), "")
         if reason:
             _log.info(logs.HOLD_REFUSED, owner=str(hold.owner), reason=reason)
             raise HoldRefused(reason)
+        self._unwanted.discard(hold.name)
         self._wake(self._cluster.holds.make(hold))
         return hold
 
@@ -193,7 +197,7 @@ class HoldKeeper:
         """Create a hold. Where an answer is lost, a live read says whether it is stored."""
         try:
             return await self._writer.insist(partial(hold_writes.create_hold, self._client, hold))
-        except Conflict:  # the name is its own: an earlier try has acted
+        except Conflict:  # an earlier try has acted, of this leader or of one before
             pass
         except KubeError as error:
             if not error.may_have_acted:
@@ -201,6 +205,8 @@ class HoldKeeper:
         found = await self._writer.read(partial(hold_writes.read_hold, self._client, hold.name))
         if found is None:
             raise KubeError("no answer says that it is stored, and it cannot be read")
+        if found.owner.uid != hold.owner.uid:
+            raise KubeError(f"DeviceHold {hold.name} is there already, for {found.owner}")
         return found
 
     def _give_up(self, hold: DeviceHold) -> None:
@@ -215,7 +221,7 @@ class HoldKeeper:
             self._unwanted.discard(name)
             self.release(hold.uid)
 
-    def _end(self, uid: str, ending: Ending, message: str) -> None:
+    def _end(self, uid: str, ending: HoldEnding, message: str) -> None:
         if any(each.uid == uid for each in self._cluster.holds.values()):
             self._ends.setdefault(uid, (ending, message))
             self._changed.set()
@@ -241,7 +247,7 @@ class HoldKeeper:
         before, after = transition.before, transition.after
         uid = after.uid if isinstance(after, DeviceHold) else ""
         if isinstance(before, DeviceHold) and before.uid != uid:
-            ending, message = self._ends.pop(before.uid, (Ending.DELETED, ""))
+            ending, message = self._ends.pop(before.uid, (HoldEnding.DELETED, ""))
             self._tell(HoldNews(before, ending, message))
         self._release_unwanted(transition.key)
         if isinstance(after, DeviceHold) and not isinstance(before, DeviceHold):
@@ -321,13 +327,13 @@ class HoldKeeper:
             self._wake(self._cluster.holds.forget(hold.name))
         return False
 
-    def _ending(self, hold: DeviceHold, gone: dict[str, str]) -> tuple[Ending | None, str]:
+    def _ending(self, hold: DeviceHold, gone: dict[str, str]) -> tuple[HoldEnding | None, str]:
         if hold.deadline and self._wall() >= hold.deadline:
-            return Ending.DEADLINE, ""
+            return HoldEnding.DEADLINE, ""
         if hold.owner.uid in gone:
-            return Ending.OWNER, gone[hold.owner.uid]
+            return HoldEnding.OWNER, gone[hold.owner.uid]
         if self._cluster.holds.has_ended(hold.name):
-            return (Ending.LOST, hold.lost[-1].message) if hold.lost else (Ending.USED, "")
+            return (HoldEnding.LOST, hold.lost[-1].message) if hold.lost else (HoldEnding.USED, "")
         return None, ""
 
     def _ended(self, holds: Iterable[DeviceHold]) -> Iterator[DeviceHold]:

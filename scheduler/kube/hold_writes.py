@@ -26,11 +26,11 @@ from solver.domain import (
     ANY_ADDRESS,
     DOVETAIL_GROUP,
     DeviceHold,
-    HeldDevice,
     HeldPlace,
     HoldOwner,
     HostPort,
     LostPlace,
+    PlaceDevice,
     PodMatcher,
 )
 from solver.domain.quantity import amount_of
@@ -39,8 +39,10 @@ Json = dict[str, Any]
 
 MOST_BYTES: Final = 1_400_000
 """The largest body of a hold: etcd takes requests of 1.5 MiB, and the server adds what it knows of the fields."""
-_FINISHED: Final = frozenset({"Complete", "Completed", "Failed", "Finished", "Succeeded"})
-"""Conditions, and phases, of objects that have ended: Jobs, Workloads of Kueue, pods."""
+_FINISHED: Final = frozenset(
+    {"Cancelled", "Complete", "Completed", "Done", "Failed", "Finished", "Stopped", "Succeeded"}
+)
+"""Conditions, phases and states of objects that have ended: Jobs, Workloads of Kueue, pods, RepairPlans."""
 
 
 class HoldTooLargeError(ValueError):
@@ -53,12 +55,13 @@ def encoded(hold: DeviceHold) -> bytes:
         {
             "apiVersion": f"{DOVETAIL_GROUP}/{OWN_VERSION}",
             "kind": "DeviceHold",
-            "metadata": {"name": hold.name},
+            "metadata": {"name": hold.name, **_references(hold.owner)},
             "spec": {
                 "owner": _owner(hold.owner),
                 "priority": hold.priority,
                 "deadline": encode.timestamp(dt.datetime.fromtimestamp(hold.deadline, dt.UTC)),
                 "groups": list(_groups(hold.places)),
+                **({"departing": list(hold.departing)} if hold.departing else {}),
             },
         }
     )
@@ -69,6 +72,14 @@ def encoded(hold: DeviceHold) -> bytes:
             f"{MOST_BYTES}: hold them by several DeviceHolds"
         )
     return body
+
+
+def _references(owner: HoldOwner) -> Json:
+    """Let the API server remove the hold with an owner that has no namespace, also where no Dovetail runs any more."""
+    if owner.namespace:
+        return {}
+    reference = {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
+    return {"ownerReferences": [reference]}
 
 
 def _owner(owner: HoldOwner) -> Json:
@@ -114,10 +125,10 @@ def _place(place: HeldPlace) -> Json:
     return {"node": place.node, "devices": list(_devices(place.devices))} if place.devices else {"node": place.node}
 
 
-def _devices(devices: Iterable[HeldDevice]) -> Iterator[Json]:
+def _devices(devices: Iterable[PlaceDevice]) -> Iterator[Json]:
     """Name the whole devices of one pool together, each share by itself."""
 
-    def together(held: HeldDevice) -> tuple[str, str, str]:
+    def together(held: PlaceDevice) -> tuple[str, str, str]:
         return held.device.driver, held.device.pool, f"{held.device.device}/{held.share_id}" if held.share_id else ""
 
     for (driver, pool, _), same in groupby(devices, together):
@@ -208,6 +219,7 @@ class _Condition(msgspec.Struct):
 
 class _Status(msgspec.Struct):
     phase: Any = None
+    state: Any = None
     conditions: list[_Condition] | None = None
 
 
@@ -228,7 +240,8 @@ async def read_owner(client: Client, owner: HoldOwner, *, timeout_seconds: float
     def decoded(body: bytes) -> OwnerState:
         found = json_parts.decode(_objects, body)
         status = found.status or _Status()
-        marks = {each.type for each in status.conditions or () if each.status == "True"} | {str(status.phase)}
+        marks = {each.type for each in status.conditions or () if each.status == "True"}
+        marks |= {str(status.phase), str(status.state)}
         has_ended = found.metadata.deletion_timestamp is not None or not marks.isdisjoint(_FINISHED)
         return OwnerState(found.metadata.uid, has_ended)
 

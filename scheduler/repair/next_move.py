@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from scheduler.kube.repair_plans import (
     MoveProgress,
     MoveState,
@@ -57,14 +59,14 @@ class ClusterView:
     """
     What is seen of the cluster.
 
-    `pod` finds a pod by its move, None where it is gone. `has_room` says whether the hold of a step is seen.
-    `successor` finds the bound pod that uses the room of a move. `are_wanted_placed` says whether the pods that the
-    plan is for have their places, or are gone.
+    `pod` finds a pod by its move, None where it is gone. `room` names the place that is held for the successor of a
+    move, empty where none is, and `successor` finds the bound pod that uses such a place. `are_wanted_placed` says
+    whether the pods that the plan is for have their places, or are gone.
     """
 
     pod: Callable[[PlannedMove], Pod | None]
-    has_room: Callable[[int], bool]
-    successor: Callable[[PlannedMove], Successor | None]
+    room: Callable[[PlannedMove], str]
+    successor: Callable[[PlannedMove, str], Successor | None]
     are_wanted_placed: Callable[[], bool]
 
 
@@ -84,9 +86,13 @@ def next_act(plan: RepairPlan, record: PlanRecord, view: ClusterView) -> NextAct
     if not left:
         return _finished(plan, record, view)
     step = tuple(move for move in left if move.step == left[0].step)
-    if view.has_room(step[0].step) or all(not move.target for move in step):
+    rooms = {move.uid: view.room(move) for move in step if move.target}
+    if all(rooms.values()):
         time = now_text(record.now)
-        noted = tuple(MoveProgress(uid=move.uid, state=MoveState.EVICTING, time=time) for move in step)
+        noted = tuple(
+            MoveProgress(uid=move.uid, state=MoveState.EVICTING, time=time, place=rooms.get(move.uid, ""))
+            for move in step
+        )
         return NextAct(Act.NOTE, step, noted)
     refusal = record.refusal(step)
     return NextAct(Act.WAIT, message=refusal) if refusal else NextAct(Act.BEGIN, step)
@@ -103,7 +109,7 @@ def _under_way(plan: RepairPlan, begun: Sequence[PlannedMove], record: PlanRecor
             continue
         if pod is not None and not pod.is_deleting:
             staying.append(move)
-        successor = view.successor(move) if move.target else Successor("", "")
+        successor = view.successor(move, progress.place) if move.target else Successor("", "")
         if pod is None and successor is not None:
             noted.append(_settled(progress, MoveState.MOVED, successor))
         elif record.now - seconds_of(progress.time) > record.settings.successor_seconds:
@@ -117,9 +123,7 @@ def _under_way(plan: RepairPlan, begun: Sequence[PlannedMove], record: PlanRecor
 
 def _settled(progress: MoveProgress, state: MoveState, successor: Successor | None, message: str = "") -> MoveProgress:
     name, uid = successor or ("", "")
-    return MoveProgress(
-        uid=progress.uid, state=state, time=progress.time, successor=name, successor_uid=uid, message=message
-    )
+    return replace(progress, state=state, successor=name, successor_uid=uid, message=message)
 
 
 def _finished(plan: RepairPlan, record: PlanRecord, view: ClusterView) -> NextAct:

@@ -51,7 +51,6 @@ def candidates(problem: Problem, stop: Callable[[], bool] = _never) -> list[Solu
     Return the solutions of first fit, best fit and best fit with small pods first; no order dominates another.
 
     Where devices count, and not pods, large ones come first in place of small ones.
-
     Each ends where it is once `stop` says so, and none begins after that. First fit runs first, and tries one pod or
     gang at least. The others run only if it tried all pods, the last one only if best fit does not place all of them.
     """
@@ -350,11 +349,9 @@ class Greedy:
             raise AssertionError("a node was chosen that cannot serve the pod")
         self._use(pod_class, node)
         if served is not None:
-            self.quotas.take(pod_class, node, quota, served.after.quota)
-            self.wide = served.after.wide
-            self.condition_of[node] = self.scores.number(
-                (served.after.group, served.after.state, served.after.is_unused)
-            )
+            after, self.wide = served.after, served.after.wide
+            self.quotas.take(pod_class, node, quota, after.quota)
+            self.condition_of[node] = self.scores.number((after.group, after.state, after.is_unused))
         self._choose_served(pod_class, fresh, node, served)
 
     def _choose_served(self, pod_class: PodClass, fresh: tuple[int, ...], node: int, served: DeviceFit | None) -> None:
@@ -390,10 +387,9 @@ class Greedy:
             served = self.scores.fits.serve(parts, Condition(group, local, wide, is_unused, quota))
             if served is not None:
                 self._use(pod_class, node)
-                self.quotas.take(pod_class, node, quota, served.after.quota)
-                self.wide = _less(self.wide, wide, served.after.wide)
-                left = _less(state, local, served.after.state)
-                self.condition_of[node] = self.scores.number((group, left, served.after.is_unused))
+                after, self.wide = served.after, _less(self.wide, wide, served.after.wide)
+                self.quotas.take(pod_class, node, quota, after.quota)
+                self.condition_of[node] = self.scores.number((group, _less(state, local, after.state), after.is_unused))
                 self._choose_served(pod_class, fresh, node, served)
                 return True
         return False

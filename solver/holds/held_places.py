@@ -1,8 +1,10 @@
 """The places of a plan: what each of its pods takes of its node, for a hold until the pods come."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from solver.domain import Batch, ClaimId, HeldDevice, HeldPlace, Plan, Pod, PodId, PodMatcher, Snapshot
+from msgspec.structs import replace
+
+from solver.domain import Batch, ClaimId, DeviceResult, HeldPlace, PlaceDevice, Plan, Pod, PodId, PodMatcher, Snapshot
 from solver.preemption.what_if import snapshot_after
 
 
@@ -25,22 +27,23 @@ def places_of(
         given.update(own)
         if placement.pod not in matchers:
             continue
-        devices = tuple(
-            HeldDevice(device=each.device, share_id=each.share_id, consumed_capacity=each.consumed_capacity)
-            for claim in own
-            for each in made[claim].results
-            if not each.admin_access
-        )
-        places.append(_place(len(places), pod, matchers[placement.pod], devices))
+        results = (each for claim in own for each in made[claim].results)
+        place = place_of(pod, pod.node_name, results, matchers[placement.pod])
+        places.append(replace(place, index=len(places)))
     return tuple(places)
 
 
-def _place(index: int, pod: Pod, matcher: PodMatcher, devices: tuple[HeldDevice, ...]) -> HeldPlace:
+def place_of(pod: Pod, node: str, results: Iterable[DeviceResult], pods: PodMatcher) -> HeldPlace:
+    """Return a place on a node for `pods` that take as much as a pod, with the devices of its claims' results."""
     return HeldPlace(
-        index=index,
-        pods=matcher,
-        node=pod.node_name,
+        index=0,
+        pods=pods,
+        node=node,
         requests=pod.requests,
         host_ports=pod.host_ports,
-        devices=devices,
+        devices=tuple(
+            PlaceDevice(device=each.device, share_id=each.share_id, consumed_capacity=each.consumed_capacity)
+            for each in results
+            if not each.admin_access
+        ),
     )

@@ -1,5 +1,5 @@
 """
-A batch with pods whose room is held: they are seated first, and then the others are decided.
+A batch, of which pods may have room that is held for them: they are seated first, and then the others are decided.
 
 Pods that do not fit on their seats are decided like others, but for one thing: of what is held they may use their own
 places. Each of them (or each gang) is decided alone. So no pod takes the place of another one, also where that one
@@ -31,6 +31,7 @@ from solver.domain import (
 )
 from solver.holds import seating
 from solver.holds.seating import SeatingContext
+from solver.holds.seats import assigned
 from solver.preemption.what_if import after_plan
 from solver.problem.skipped_pods import NOT_REACHED
 
@@ -40,17 +41,13 @@ Decide = Callable[[Snapshot, Batch, Policy], Plan]
 """Decides a batch for which no room is held."""
 
 
-def decided(
-    snapshot: Snapshot,
-    batch: Batch,
-    seats: Mapping[PodId, Seat],
-    context: SeatingContext,
-    decide: Decide,
-    *,
-    is_seating: bool,
-) -> Plan:
-    """Decide a batch of which some pods have seats; without `is_seating` none is placed just because it has one."""
+def decided(snapshot: Snapshot, batch: Batch, context: SeatingContext, decide: Decide, *, is_seating: bool) -> Plan:
+    """Decide a batch; without `is_seating` no pod is placed just because it has a seat."""
     policy, budget = context.policy, context.budget
+    claims = {claim.id: claim for claim in snapshot.claims} if snapshot.holds else {}
+    seats = assigned(snapshot.holds, batch.pods, claims)
+    if not seats:
+        return decide(snapshot, batch, policy)
     plans = [_seated(snapshot, batch, seats, context)] if is_seating else []
     snapshot = after_plan(snapshot, batch, plans[0]) if plans else snapshot
     left = batch.without({each.pod for plan in plans for each in plan.placements})

@@ -65,6 +65,13 @@ SAMPLE: Final = (
     "preemption-eviction-2-500-before",
     "preemption-binding-1-worker-killed",
     "gang-preemption-eviction-4-silent-after",
+    "repair-repair-plan-1-killed-after",
+    "repair-hold-2-killed-after",
+    "repair-repair-note-1-killed-after",
+    "repair-eviction-1-killed-before",
+    "repair-eviction-1-killed-after",
+    "repair-repair-note-2-silent-after",
+    "repair-hold-end-1-killed-before",
     "volumes-volume-1-killed-after",
     "volumes-selected-node-1-500-after",
     "extended-special-claim-1-killed-after",
@@ -123,6 +130,14 @@ def configuration(world: World, folder: Path) -> str:
         "kind": "DovetailConfiguration",
         "profiles": [profile],
         "commit": {"requestTimeoutSeconds": REQUEST_SECONDS},
+        "repair": {
+            "mode": "apply",
+            "autoApprove": True,
+            "intervalSeconds": 0.5,
+            "minimumRunSeconds": 0,
+            "coolDownSeconds": 0,
+            "successorSeconds": 30,
+        },
         "leaderElection": {"leaseName": world.word, "leaseNamespace": world.namespace, **lease},
     }
     path.write_text(yaml.safe_dump(document))

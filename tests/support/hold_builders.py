@@ -8,11 +8,11 @@ from solver.domain import (
     Controller,
     DeviceHold,
     DeviceId,
-    HeldDevice,
     HeldPlace,
     HoldOwner,
     HostPort,
     LostPlace,
+    PlaceDevice,
     Pod,
     PodMatcher,
     Snapshot,
@@ -39,14 +39,14 @@ def labelled(labels: Mapping[str, str], namespace: str = b.NAMESPACE) -> PodMatc
     return PodMatcher(namespace=namespace, labels=tuple(sorted(labels.items())))
 
 
-def whole(device_name: str, pool: str, driver: str = b.GPU_DRIVER) -> HeldDevice:
+def whole(device_name: str, pool: str, driver: str = b.GPU_DRIVER) -> PlaceDevice:
     """A device that is held as a whole."""
-    return HeldDevice(device=DeviceId(driver, pool, device_name))
+    return PlaceDevice(device=DeviceId(driver, pool, device_name))
 
 
-def share(device_name: str, pool: str, consumed: Mapping[str, b.Amount], *, number: int, driver: str) -> HeldDevice:
+def share(device_name: str, pool: str, consumed: Mapping[str, b.Amount], *, number: int, driver: str) -> PlaceDevice:
     """A share of a device."""
-    return HeldDevice(
+    return PlaceDevice(
         device=DeviceId(driver, pool, device_name),
         share_id=b.share_id(number),
         consumed_capacity=b.quantities(consumed),
@@ -56,7 +56,7 @@ def share(device_name: str, pool: str, consumed: Mapping[str, b.Amount], *, numb
 def place(
     pods: PodMatcher | str,
     node: str,
-    *devices: HeldDevice | str,
+    *devices: PlaceDevice | str,
     cpu: b.Amount = 0,
     memory: b.Amount = 0,
     host_ports: Sequence[HostPort] = (),

@@ -19,11 +19,11 @@ from solver.domain import (
     MATCHED_ANNOTATIONS,
     DeviceHold,
     DeviceId,
-    HeldDevice,
     HeldPlace,
     HoldOwner,
     HostPort,
     LostPlace,
+    PlaceDevice,
     PodMatcher,
     QuantityError,
 )
@@ -83,6 +83,7 @@ class _Spec(Wire, frozen=True, forbid_unknown_fields=True):
     deadline: dt.datetime
     groups: tuple[_Group, ...]
     priority: int = 0
+    departing: tuple[str, ...] | None = None
 
 
 class _Lost(Wire, frozen=True):
@@ -117,6 +118,7 @@ def decode_hold(raw: Raw) -> DeviceHold:
         priority=wire.spec.priority,
         deadline=int(wire.spec.deadline.timestamp()),
         places=tuple(_places(wire.spec.groups)),
+        departing=wire.spec.departing or (),
         used=tuple(sorted(wire.status.used or ())),
         lost=_lost(wire.status),
     )
@@ -182,11 +184,11 @@ def _ports(wire: tuple[_Port, ...] | None) -> tuple[HostPort, ...]:
     return tuple(HostPort(address=each.address, protocol=each.protocol, port=each.port) for each in wire or ())
 
 
-def _devices(wire: _Devices, field: str) -> Iterator[HeldDevice]:
+def _devices(wire: _Devices, field: str) -> Iterator[PlaceDevice]:
     consumed = quantity_map(wire.consumed_capacity, f"{field}.places.devices.consumedCapacity")
     for name in wire.names:
         device = DeviceId(wire.driver, wire.pool, name)
-        yield HeldDevice(device=device, share_id=wire.share_id, consumed_capacity=consumed)
+        yield PlaceDevice(device=device, share_id=wire.share_id, consumed_capacity=consumed)
 
 
 class _AnyDevices(Wire, frozen=True):
@@ -198,6 +200,7 @@ class _AnyDevices(Wire, frozen=True):
 
 
 _texts: Final = msgspec.json.Decoder(str)
+_text_lists: Final = msgspec.json.Decoder(tuple[str, ...])
 _integers: Final = msgspec.json.Decoder(int)
 _times: Final = msgspec.json.Decoder(dt.datetime)
 _pods: Final = msgspec.json.Decoder(_Pods)
@@ -225,6 +228,7 @@ def readable_hold(whole: JsonObject, name: str, why: str) -> DeviceHold:
         priority=unread if priority is None else priority,
         deadline=int(deadline.timestamp()) if deadline is not None else 0,
         places=tuple(_readable_places(whole)),
+        departing=_read(whole, _text_lists, "spec", "departing") or (),
         used=tuple(sorted(status.used or ())),
         lost=_lost(status),
         invalid=why,
@@ -292,7 +296,7 @@ def _readable_requests(group: JsonObject) -> tuple[tuple[str, int], ...]:
         return ALL_POD_SLOTS
 
 
-def _readable_devices(raw: msgspec.Raw) -> Iterator[HeldDevice]:
+def _readable_devices(raw: msgspec.Raw) -> Iterator[PlaceDevice]:
     """Return the devices of an entry, whole where it cannot be read what a share consumes."""
     try:
         wire = _any_devices.decode(raw)
@@ -304,4 +308,4 @@ def _readable_devices(raw: msgspec.Raw) -> Iterator[HeldDevice]:
         wire, consumed = msgspec.structs.replace(wire, share_id=""), ()
     for name in wire.names:
         device = DeviceId(wire.driver, wire.pool, name)
-        yield HeldDevice(device=device, share_id=wire.share_id, consumed_capacity=consumed)
+        yield PlaceDevice(device=device, share_id=wire.share_id, consumed_capacity=consumed)

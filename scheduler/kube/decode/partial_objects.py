@@ -3,8 +3,8 @@ Substitutes for objects that cannot be decoded: they use and forbid what they di
 
 The last readable version is the base (`scheduler.unreadable`), with what the current version still says about usage.
 Without one the object is decoded part by part. A pod takes resources, ports, claims and volumes of its node whatever
-else is wrong with it: a part that cannot be decoded counts as in the last version, else as the most that it can be.
-docs/isolation.md has the table. The functions may raise; then the last version counts unchanged.
+else is wrong with it: a part that cannot be decoded counts as in the last version, else as the most that it can be
+(docs/isolation.md). The functions may raise; then the last version counts unchanged.
 """
 
 from collections.abc import Callable
@@ -387,8 +387,7 @@ _FIRST: Final[dict[Kind, Callable[[JsonObject, str, str], Object | None]]] = {
 def _part(whole: JsonObject, path: tuple[str, ...], decoder: msgspec.json.Decoder[T], otherwise: Any) -> Any:
     """Decode one value; `otherwise` where it is missing or has another type."""
     try:
-        found = whole.part(*path)
-        return otherwise if found is None else decoder.decode(found)
+        return otherwise if (found := whole.part(*path)) is None else decoder.decode(found)
     except ValueError:
         return otherwise
 

@@ -43,7 +43,7 @@ class HoldOwner(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
-class HeldDevice(msgspec.Struct, frozen=True, kw_only=True):
+class PlaceDevice(msgspec.Struct, frozen=True, kw_only=True):
     """A device of a place, as in DeviceRequestAllocationResult: whole, or with a share id what a share consumes."""
 
     device: DeviceId
@@ -64,7 +64,7 @@ class HeldPlace(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     requests: tuple[tuple[str, int], ...] = ()
     host_ports: tuple[HostPort, ...] = ()
-    devices: tuple[HeldDevice, ...] = ()
+    devices: tuple[PlaceDevice, ...] = ()
 
 
 class LostPlace(NamedTuple):
@@ -78,9 +78,10 @@ class DeviceHold(msgspec.Struct, frozen=True, kw_only=True):
     """
     A DeviceHold: room for the pods of an owner that are still to come.
 
-    `deadline` is in seconds since the epoch, 0 where the object has none that can be read. `used` are the indices of
-    places that pods have used up, `lost` are those that are given up; both hold nothing any more. `invalid` says what
-    of the object cannot be read, or is not known to this version: what can be read of it holds.
+    `deadline` is in seconds since the epoch, 0 where the object has none that can be read. `departing` are the uids of
+    pods that still have some of the room: they leave it to the hold, so that it is never free. `used` are the indices
+    of places that pods have used up, `lost` are those that are given up; both hold nothing any more. `invalid` says
+    what of the object cannot be read, or is not known to this version: what can be read of it holds.
     """
 
     name: str
@@ -90,6 +91,7 @@ class DeviceHold(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
     deadline: int = 0
     places: tuple[HeldPlace, ...] = ()
+    departing: tuple[str, ...] = ()
     used: tuple[int, ...] = ()
     lost: tuple[LostPlace, ...] = ()
     invalid: str = ""

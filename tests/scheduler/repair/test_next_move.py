@@ -24,12 +24,12 @@ def act(
     placed: bool = True,
     settings: RepairSettings = SETTINGS,
 ) -> NextAct:
-    def successor(each: PlannedMove) -> Successor | None:
+    def successor(each: PlannedMove, _: str) -> Successor | None:
         return Successor(f"{each.name}-new", f"uid-{each.name}-new") if each.name in successors else None
 
     view = ClusterView(
         pod=lambda each: (pods or {}).get(each.name),
-        has_room=lambda step: step in rooms,
+        room=lambda each: f"hold-{each.step}/0" if each.step in rooms else "",
         successor=successor,
         are_wanted_placed=lambda: placed,
     )

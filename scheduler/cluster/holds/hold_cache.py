@@ -170,6 +170,11 @@ class HoldCache:
             return None
         return msgspec.structs.replace(seen.with_used(used), lost=tuple(sorted((*seen.lost, *lost))))
 
+    def has_ended(self, name: str) -> bool:
+        """Whether the watch shows a hold none of whose places holds anything any more, whatever is assumed."""
+        seen = self._observed.get(name)
+        return seen is not None and not (self.unwritten(name) or seen).open_places
+
     def export(self) -> AssumedHolds:
         """Return what no watch has shown."""
         return AssumedHolds(

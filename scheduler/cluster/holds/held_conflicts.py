@@ -7,8 +7,9 @@ other holds on their nodes and in their pools. What a pod that a place is for ha
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 
-from scheduler.cluster.hold_cache import HoldCache
+from scheduler.cluster.holds.hold_cache import HoldCache
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_index import holds_node
 from scheduler.cluster.unit import Unit
@@ -23,7 +24,8 @@ def objections(store: ObjectStore, holds: HoldCache, hold: DeviceHold) -> tuple[
     """
     Return why the room of a hold that is to be made cannot be held.
 
-    Pods and claims count as assumed. So do nominated pods, except those of a lower priority than the hold.
+    Pods and claims count as assumed, except those that will leave the room. So do nominated pods, except those of a
+    lower priority than the hold.
     """
     own = open_seats((hold,))
     beside = {seat.id: seat for seat in _neighbours(holds, own)}
@@ -31,7 +33,9 @@ def objections(store: ObjectStore, holds: HoldCache, hold: DeviceHold) -> tuple[
     waiting = [
         pod for name in nodes for pod in store.nominated_to.get(name, {}).values() if pod.priority >= hold.priority
     ]
-    return tuple(dict.fromkeys(_misfits(store, (*beside.values(), *own), lambda _: True, waiting)))
+    leaving = {*hold.departing, *(uid for seat in beside.values() for uid in seat.hold.departing)}
+    stays = partial(_stays, leaving)
+    return tuple(dict.fromkeys(_misfits(store, (*beside.values(), *own), stays, waiting)))
 
 
 def lost_seats(
@@ -40,16 +44,19 @@ def lost_seats(
     """
     Return the open places, on some nodes or with devices of some pools, that others have now; with the reason of each.
 
-    Only pods that the watch shows on their nodes count, and their claims: what is assumed may still be rolled back. Of
-    several places that do not all fit, those of the highest priority stay, and of equals those of the first names.
+    Only pods that the watch shows on their nodes count, and their claims: what is assumed may still be rolled back.
+    Pods that leave their room to a hold do not count. Of several places that do not all fit, those of the highest
+    priority stay, and of equals those of the first names.
     """
     found = {seat.id: seat for name in nodes for seat in holds.seats_on(name)}
     found |= {seat.id: seat for seat in holds.seats_in(pools)}
     ranked = sorted(found.values(), key=lambda seat: (-seat.hold.priority, seat.hold.name, seat.place.index))
 
+    leaving = {uid for seat in ranked for uid in seat.hold.departing}
+
     def is_seen(pod: Pod | None) -> bool:
         observed = store.pods.get(pod.id) if pod is not None else None
-        return observed is not None and holds_node(observed)
+        return observed is not None and holds_node(observed) and _stays(leaving, observed)
 
     if not any(_misfits(store, ranked, is_seen)):
         return
@@ -83,6 +90,11 @@ def unit_conflicts(store: ObjectStore, holds: HoldCache, unit: Unit) -> tuple[st
         return ()
     anyway = set(_misfits(store, seats, lambda pod: pod is None or pod.id not in own))
     return tuple(f"room is held for other pods: {each}" for each in dict.fromkeys(found) if each not in anyway)
+
+
+def _stays(leaving: Collection[str], pod: Pod | None) -> bool:
+    """Whether a pod is none of those that leave their room to a hold; claims that no known pod uses stay."""
+    return pod is None or pod.uid not in leaving
 
 
 def _neighbours(holds: HoldCache, seats: Sequence[Seat]) -> Iterator[Seat]:

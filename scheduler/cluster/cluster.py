@@ -56,8 +56,7 @@ class Cluster:
         self._nomination_ages = NominationAges(clock)
         self._storage = Storage()
         self.holds = HoldCache()
-        self.interner = Interner()
-        """Shares equal parts of the objects."""
+        self.interner = Interner()  # shares equal parts of the objects
 
     def apply(self, change: Change) -> tuple[Transition, ...]:
         """
@@ -128,16 +127,16 @@ class Cluster:
             leaving=self._nominations.export()[1],
             holds=self.holds.values(),
             quotas=store.quotas.values(),
-            withdrawn=store.allocated_devices.withdrawn() if assumptions is None else assumptions.withdrawn,
+            withdrawn=store.withdrawn() if assumptions is None else assumptions.withdrawn,
         )
         return self._storage.overlay(snapshot)
 
     def assumptions(self) -> Assumptions:
         """Return all unconfirmed assumptions, for the `snapshot` of a replica."""
         nominations, leaving = self._nominations.export()
-        draws, volumes = self.store.allocated_devices.altered(), self._storage.export()
-        withdrawn, exported = self.store.allocated_devices.withdrawn(), self._assume_cache.export()
-        stale, holds = self._stale(), self.holds.export()
+        draws, withdrawn = self.store.allocated_devices.altered(), self.store.withdrawn()
+        volumes, holds, stale = self._storage.export(), self.holds.export(), self._stale()
+        exported = self._assume_cache.export()
         exported = msgspec.structs.replace(exported, draws=draws, volumes=volumes, withdrawn=withdrawn, holds=holds)
         return msgspec.structs.replace(exported, nominations=nominations, leaving=leaving, stale=stale)
 
@@ -211,10 +210,10 @@ class Cluster:
 
     def acknowledge(self, claim: Claim) -> tuple[Transition, ...]:
         """
-        Take a claim as the API server returned it for a write.
+        Take a claim as the API server returned it for a write; the assumption stays until the watch confirms it.
 
-        The assumption stays until the watch confirms it. `forget` keeps an acknowledged allocation, unless its end has
-        been acknowledged too. The resourceVersion shows which was later, as a relist may skip states.
+        `forget` keeps an acknowledged allocation, unless its end has been acknowledged too. The resourceVersion shows
+        which was later, as a relist may skip states.
         """
         self._assume_cache.acknowledge(claim)
         self._assume_cache.confirm_claim(claim.id, self.store.claims.get(claim.id))
@@ -227,8 +226,8 @@ class Cluster:
         for placement in unit.placements:
             self._assume_cache.forget_special(placement.pod_uid)
             volumes += self._storage.forget(placement.pod_uid)
-        claims = dict.fromkeys((*unit.claims, *unit.stand_ins))
-        return (*self._refresh([each.pod for each in unit.placements], claims), *volumes)
+        pods, claims = [each.pod for each in unit.placements], dict.fromkeys((*unit.claims, *unit.stand_ins))
+        return (*self._refresh(pods, claims), *volumes)
 
     def settled(self, placement: Placement) -> tuple[Transition, ...]:
         """Note that the commit of a pod that was bound has ended."""

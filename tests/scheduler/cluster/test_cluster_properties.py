@@ -149,7 +149,7 @@ def naive_holdings(store: ObjectStore) -> dict[DeviceId, set[tuple[str, bool]]]:
 
 def assert_indexes_are_right(cluster: Cluster, remembered: dict[DeviceId, ConsumedCounters]) -> None:
     """Compare every index with a computation over all believed objects; `remembered` is kept from step to step."""
-    store = cluster._store  # noqa: SLF001 - the indexes are what is tested
+    store = cluster.store
     held = naive_holdings(store)
     for pool in NODES:
         for name in DEVICES:

@@ -136,9 +136,8 @@ class Cluster:
         nominations, leaving = self._nominations.export()
         draws, withdrawn = self.store.allocated_devices.altered(), self.store.withdrawn()
         volumes, holds, stale = self._storage.export(), self.holds.export(), self._stale()
-        exported = self._assume_cache.export()
-        exported = msgspec.structs.replace(exported, draws=draws, volumes=volumes, withdrawn=withdrawn, holds=holds)
-        return msgspec.structs.replace(exported, nominations=nominations, leaving=leaving, stale=stale)
+        own = msgspec.structs.replace(self._assume_cache.export(), draws=draws, volumes=volumes, withdrawn=withdrawn)
+        return msgspec.structs.replace(own, nominations=nominations, leaving=leaving, stale=stale, holds=holds)
 
     def quota_usage(self) -> QuotaUsage:
         """Return what namespaces hold of what quotas count, with the present tree of quotas."""

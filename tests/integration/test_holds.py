@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.controlplane import wait_until
-from tests.support.hold_world import CORE, HOLDS, config_map, hold, holds, pod_as_owner, remove_holds
-from tests.support.shell_world import Json, Start, World
+from tests.support.hold_world import HOLDS, config_map, devices_of, hold, holds, labelled, pod_as_owner, remove_holds
+from tests.support.shell_world import Start, World
 
 pytestmark = pytest.mark.controlplane
 
@@ -25,23 +25,6 @@ def no_holds_left(world: World) -> Iterator[None]:
     remove_holds(world)
 
 
-def labelled(world: World, name: str, app: str) -> Json:
-    """Make a pod with a label, by which holds recognise it."""
-    container = {"name": "main", "image": "example.com/none", "resources": {"claims": [{"name": "devices"}]}}
-    body = {
-        "metadata": {"name": name, "labels": {"app": app}},
-        "spec": {
-            "schedulerName": world.scheduler,
-            "nodeSelector": {"world": world.word},
-            "terminationGracePeriodSeconds": 0,
-            "containers": [container],
-            "resourceClaims": [{"name": "devices", "resourceClaimTemplateName": "one"}],
-        },
-    }
-    made: Json = world.plane.request("POST", f"{CORE}/namespaces/{world.namespace}/pods", body)
-    return made
-
-
 def device_of(world: World, pod: str) -> str:
     """The device of a pod's one claim."""
     claim = next(each for each in world.claims() if each["metadata"]["name"].startswith(f"{pod}-devices-"))
@@ -50,10 +33,8 @@ def device_of(world: World, pod: str) -> str:
 
 
 def names(world: World) -> list[str]:
-    """The devices of the world's first node, in the order of their names."""
-    slices = world.plane.request("GET", "/apis/resource.k8s.io/v1/resourceslices")["items"]
-    (own,) = [each for each in slices if each["spec"].get("nodeName") == world.nodes[0]]
-    return [device["name"] for device in own["spec"]["devices"]]
+    """The devices of the world's first node."""
+    return devices_of(world, world.nodes[0])
 
 
 def test_room_is_for_its_pods_alone_and_ends_with_their_coming(world: World, start: Start) -> None:

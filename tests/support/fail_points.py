@@ -65,6 +65,9 @@ KINDS: Final[dict[str, Kind]] = {
     "announcement": _pod_status(b'/extendedResourceClaimStatus"'),
     "repair-plan": lambda asked: asked.method == "POST" and asked.path.endswith("/repairplans"),
     "hold": lambda asked: asked.method == "POST" and asked.path.endswith("/deviceholds"),
+    "hold-note": lambda asked: (
+        asked.method == "PATCH" and "/deviceholds/" in asked.path and asked.path.endswith("/status")
+    ),
     "repair-note": lambda asked: (
         asked.method == "PATCH" and "/repairplans/" in asked.path and asked.path.endswith("/status")
     ),

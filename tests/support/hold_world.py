@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from e2e.controlplane.access import RequestError
-from tests.support.shell_world import Json, World
+from tests.support.shell_world import RESOURCE, Json, World
 
 HOLDS = "/apis/dovetail.dev/v1alpha1/deviceholds"
 CORE = "/api/v1"
@@ -40,11 +40,35 @@ def holds(world: World) -> list[Json]:
     return [each for each in items if each["spec"]["groups"][0]["pods"]["namespace"] == world.namespace]
 
 
+def devices_of(world: World, node: str) -> list[str]:
+    """Return the devices of a node, in the order in which they are published."""
+    slices = world.plane.request("GET", f"{RESOURCE}/resourceslices")["items"]
+    (own,) = [each for each in slices if each["spec"].get("nodeName") == node]
+    return [device["name"] for device in own["spec"]["devices"]]
+
+
 def remove_holds(world: World) -> None:
     """Delete what is left of the world's holds."""
     for each in holds(world):
         with contextlib.suppress(RequestError):
             world.plane.request("DELETE", f"{HOLDS}/{each['metadata']['name']}")
+
+
+def labelled(world: World, name: str, app: str) -> Json:
+    """Make a pod with a label, by which holds recognise it."""
+    container = {"name": "main", "image": "example.com/none", "resources": {"claims": [{"name": "devices"}]}}
+    body = {
+        "metadata": {"name": name, "labels": {"app": app}},
+        "spec": {
+            "schedulerName": world.scheduler,
+            "nodeSelector": {"world": world.word},
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container],
+            "resourceClaims": [{"name": "devices", "resourceClaimTemplateName": "one"}],
+        },
+    }
+    made: Json = world.plane.request("POST", f"{CORE}/namespaces/{world.namespace}/pods", body)
+    return made
 
 
 def config_map(world: World, name: str) -> Json:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from scheduler.holds.hold_keeper import HoldKeeper, HoldRefused, HoldRequest
 from scheduler.kube import pod_writes, repair_plans
+from scheduler.kube.errors import KubeError
 from scheduler.kube.pod_writes import EvictionBlocked
 from scheduler.kube.repair_plans import MoveProgress, MoveState, PlannedMove, PlanState, RepairPlan
 from scheduler.observe import logs
@@ -172,6 +173,7 @@ class Executor:
 
     async def _evict_step(self, plan: RepairPlan, moves: Sequence[PlannedMove]) -> bool:
         """Evict pods together: first all are tried, and where one is refused none is evicted. Whether all were."""
+        pods = {move.uid: self._pod(move) for move in moves}
         victims = [
             Victim(pod=move.pod, pod_uid=move.uid, node=move.source, message=f"moved by RepairPlan {plan.name}")
             for move in moves
@@ -185,13 +187,16 @@ class Executor:
                     await self._refused(plan, victim, str(error))
                     return False
         for victim, move in zip(victims, moves, strict=True):
-            pod = self._pod(move)
-            if pod is not None:
+            pod = pods[move.uid]
+            if pod is not None:  # it may be gone by now, and is told all the same
                 self._status.record_moved(pod, plan.name, plan.spec.goal.subject)
                 mark = partial(
                     pod_writes.mark_preempted, self._parts.client, victim, victim.message, pod.generation, reason=MOVED
                 )
-                await self._parts.writer.write(mark, is_status=True)
+                try:
+                    await self._parts.writer.write(mark, is_status=True)
+                except KubeError as error:
+                    _log.debug(logs.EVENT_DROPPED, error=str(error))
             self._metrics.repair_moves.labels(plan.spec.goal.kind, "evicted").inc()
             _log.info(logs.REPAIR_EVICTED, plan=plan.name, pod=str(victim.pod), node=victim.node, to=move.target)
         return True

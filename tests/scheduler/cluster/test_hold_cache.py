@@ -4,7 +4,7 @@ from collections import Counter
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
 
 from scheduler.change import Change, Kind, Transition
@@ -39,18 +39,11 @@ def places() -> st.SearchStrategy[HeldPlace]:
     )
 
 
-@st.composite
-def holds(draw: st.DrawFn, *, is_stored: bool) -> DeviceHold:
-    """A hold as the watch shows it, or as the leader makes it: its uid may not be known yet."""
-    found = h.hold(draw(st.sampled_from(NAMES)), *draw(st.lists(places(), min_size=1, max_size=2)))
-    is_named = is_stored or draw(st.booleans())
-    found = replace(found, uid=draw(st.sampled_from(uids_of(found.name))) if is_named else "")
-    if not is_stored:
-        return found
-    numbers = st.lists(st.integers(0, 1), unique=True, max_size=1)
-    lost = tuple(LostPlace(each, "written") for each in draw(numbers))
-    version = str(draw(st.integers(1, 3)))
-    return replace(found, used=tuple(draw(numbers)), lost=lost, resource_version=version)
+SPECS = st.fixed_dictionaries(
+    {uid: st.lists(places(), min_size=1, max_size=2) for name in NAMES for uid in uids_of(name)}
+)
+"""The places of holds by uid: a spec never changes."""
+NUMBERS = st.lists(st.integers(0, 1), unique=True)
 
 
 class Model:
@@ -100,6 +93,7 @@ class HoldChanges(RuleBasedStateMachine):
         super().__init__()
         self.cluster, self.replica, self.model = Cluster(), Cluster(), Model()
         self.units: list[Unit] = []
+        self.specs: dict[str, tuple[HeldPlace, ...]] = {}
         for name in NODES:
             self.change(seen(b.node(name)))
 
@@ -130,21 +124,25 @@ class HoldChanges(RuleBasedStateMachine):
             expected[f"{b.NAMESPACE}/held by {key}"] += 2 if place.devices else 1
         assert told == expected
 
-    @rule(hold=holds(is_stored=True))
-    def watch_shows(self, hold: DeviceHold) -> None:
-        self.model.observed[hold.name] = hold
-        self.model.made.pop(hold.name, None)
-        self.change(seen(hold))
+    @initialize(specs=SPECS)
+    def specs_are(self, specs: dict[str, list[HeldPlace]]) -> None:
+        self.specs = {uid: h.hold("", *each).places for uid, each in specs.items()}
 
-    @rule(hold=holds(is_stored=True))
-    def watch_shows_gone(self, hold: DeviceHold) -> None:
-        self.model.observed.pop(hold.name, None)
-        self.change(gone(hold))
+    def hold(self, name: str, uid: str) -> DeviceHold:
+        return replace(h.hold(name), uid=uid, places=self.specs[uid])
 
-    @rule(used=st.lists(st.integers(0, 1), unique=True), name=st.sampled_from(NAMES))
-    def status_is_written(self, used: list[int], name: str) -> None:
-        if name in self.model.observed:
-            self.watch_shows(replace(self.model.observed[name], used=tuple(sorted(used)), resource_version="9"))
+    @rule(name=st.sampled_from(NAMES), number=st.integers(0, 1), used=NUMBERS, lost=NUMBERS, version=st.integers(1, 3))
+    def watch_shows(self, name: str, number: int, used: list[int], lost: list[int], version: int) -> None:
+        found = replace(self.hold(name, uids_of(name)[number]), used=tuple(sorted(used)), resource_version=str(version))
+        found = replace(found, lost=tuple(LostPlace(each, "written") for each in sorted(lost)))
+        self.model.observed[name] = found
+        self.model.made.pop(name, None)
+        self.change(seen(found))
+
+    @rule(name=st.sampled_from(NAMES))
+    def watch_shows_gone(self, name: str) -> None:
+        self.model.observed.pop(name, None)
+        self.change(gone(h.hold(name)))
 
     @rule()
     def relist(self) -> None:
@@ -152,17 +150,23 @@ class HoldChanges(RuleBasedStateMachine):
             assert self.cluster.apply(seen(each)) == ()
             self.replica.apply(seen(each))
 
-    @rule(hold=holds(is_stored=False))
-    def make(self, hold: DeviceHold) -> None:
+    @rule(name=st.sampled_from(NAMES))
+    def make(self, name: str) -> None:
+        """The leader begins to make a hold: its uid is not known yet."""
+        if name not in self.model.made:
+            self.made(replace(self.hold(name, uids_of(name)[0]), uid=""))
+
+    @rule(name=st.sampled_from(NAMES), number=st.integers(0, 1))
+    def is_stored(self, name: str, number: int) -> None:
+        """The API server answers; a hold that a leader before has stored under the name may have other places."""
+        if name in self.model.made:
+            self.made(self.hold(name, uids_of(name)[number]))
+
+    def made(self, hold: DeviceHold) -> None:
         before = self.open()
         if hold.name not in self.model.observed:
             self.model.made[hold.name] = hold
         self.follow(before, self.cluster.holds.make(hold))
-
-    @rule(name=st.sampled_from(NAMES), is_later=st.booleans())
-    def is_stored(self, name: str, is_later: bool) -> None:  # noqa: FBT001 - hypothesis names it
-        if name in self.model.made:
-            self.make(replace(self.model.made[name], uid=uids_of(name)[is_later]))
 
     @rule(name=st.sampled_from(NAMES))
     def give_up(self, name: str) -> None:

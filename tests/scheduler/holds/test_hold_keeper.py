@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from scheduler.holds.hold_keeper import HoldEnding, HoldRefused
 from scheduler.kube.errors import AnswerLost, Forbidden, KubeError, ServerError, Unreachable
 from scheduler.kube.hold_writes import OwnerState
-from solver.domain import Claim, Pod
+from solver.domain import ALL_POD_SLOTS, Claim, Pod
 from tests.support import builders as b
 from tests.support import hold_builders as h
 from tests.support.cluster_builders import gone, seen
@@ -312,3 +312,14 @@ async def test_what_was_given_up_is_forgotten_after_its_deadline(stage: HoldStag
     stage.server.store(replace(h.hold("h", place, deadline=9000), uid=""))
     await stage.passes(20)
     assert list(stage.server.stored) == ["h"]
+
+
+async def test_a_place_of_a_hold_that_cannot_be_read_is_not_given_up(stage: HoldStage) -> None:
+    """It may stand for more than it needs: every pod slot of its node."""
+    for each in taker("runs", "gpu-1"):
+        stage.see(seen(each))
+    slots = replace(h.place(h.of_owner("job"), "n1", "gpu-0"), requests=ALL_POD_SLOTS)
+    hold = stage.server.store(replace(h.hold("h", slots, deadline=9000), uid="", invalid="spec.groups[0].requests"))
+    await stage.passes(3)
+    assert stage.cluster.holds.get("h") == hold
+    assert stage.is_held()

@@ -150,7 +150,7 @@ def assemble(
         quarantine=Quarantine(metrics, reports.record_unreadable),
         attempt_metrics=attempts,
         fleet_counter=FleetCounter(worker, cluster, metrics, settings, also=attempts.report_oldest),
-        holds=HoldKeeper((client, writer, cluster), settings.holds, metrics, waker.wake, _no_holds(served)),
+        holds=HoldKeeper((client, writer, cluster), settings.device_holds, metrics, waker.wake, _no_holds(served)),
         telemetry=telemetry,
         writer=writer,
         metrics=metrics,

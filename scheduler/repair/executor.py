@@ -25,7 +25,7 @@ from scheduler.repair.next_move import Act, ClusterView, NextAct, Successor, nex
 from scheduler.repair.plan_record import PlanRecord
 from scheduler.status.status_writer import StatusWriter
 from solver import place_of
-from solver.domain import Allocation, DeviceHold, HeldPlace, HoldOwner, Pod, PodMatcher, Seat, Victim
+from solver.domain import Allocation, DeviceHold, HeldPlace, HoldOwner, Pod, PodMatcher, Seat, Victim, open_seats
 
 MOVED: Final = "MovedByRepair"
 """The reason of the condition DisruptionTarget of a pod that a repair evicts."""
@@ -234,6 +234,7 @@ class Executor:
         return ClusterView(
             pod=self._pod,
             rooms=partial(self._rooms, plan),
+            is_open=self._is_open,
             successor=self._successor,
             are_wanted_placed=partial(self._are_wanted_placed, plan),
         )
@@ -241,10 +242,14 @@ class Executor:
     def _rooms(self, plan: RepairPlan, left: Sequence[PlannedMove]) -> dict[str, str]:
         """Return the held places (`Seat.id`) for the first moves that are left; none where others have got one."""
         hold = self._hold(plan, left[0].step)
-        if hold is None or hold.lost:
+        if hold is None or hold.lost or hold.used:
             return {}
         targeted = (move for move in left if move.target)
         return {move.uid: Seat(hold, place).id for move, place in zip(targeted, hold.places, strict=False)}
+
+    def _is_open(self, place: str) -> bool:
+        """Whether a place is held still and unused: else its pod may not be evicted any more."""
+        return any(seat.id == place for seat in open_seats(self._parts.cluster.holds.values()))
 
     def _pod(self, move: PlannedMove) -> Pod | None:
         """Return the pod of a move, None where it is gone, or another one has its name."""

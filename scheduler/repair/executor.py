@@ -24,7 +24,6 @@ from scheduler.repair.advisor import Advisor, AdvisorParts
 from scheduler.repair.next_move import Act, ClusterView, NextAct, Successor, next_act
 from scheduler.repair.plan_record import PlanRecord
 from scheduler.status.status_writer import StatusWriter
-from solver import place_of
 from solver.domain import Allocation, DeviceHold, HeldPlace, HoldOwner, Pod, PodMatcher, Seat, Victim, open_seats
 
 MOVED: Final = "MovedByRepair"
@@ -271,4 +270,4 @@ class Executor:
 
 def _place(pod: Pod, node: str, allocations: Sequence[Allocation], pods: PodMatcher) -> HeldPlace:
     """Return a place for pods that ask for the same as a pod does."""
-    return place_of(pod, node, [each for allocation in allocations for each in allocation.results], pods)
+    return HeldPlace.of(pod, node, [each for allocation in allocations for each in allocation.results], pods)

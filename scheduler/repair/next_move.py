@@ -61,9 +61,9 @@ class ClusterView:
     What is seen of the cluster.
 
     `pod` finds a pod by its move, None where it is gone. `rooms` gives the places that are held for the successors of
-    the first of some moves, by the uid of the pod that leaves; none where no hold is seen. `is_open` says whether such a
-    place is held still, and no pod has used it. `successor` finds the bound pod that has. `are_wanted_placed` says whether the pods that the plan is for have their places, or are
-    gone.
+    the first of some moves, by the uid of the pod that leaves; none where no hold is seen. `is_open` says whether such
+    a place is held still, and no pod has used it. `successor` finds the bound pod that has. `are_wanted_placed` says
+    whether the pods that the plan is for have their places, or are gone.
     """
 
     pod: Callable[[PlannedMove], Pod | None]

@@ -31,14 +31,14 @@ def test_a_hold_within_all_limits_is_made() -> None:
     [
         (
             [hold("x", 0), hold("y", 0)],
-            "there are 2 holds for pods of namespace a, and holds.maxHoldsPerNamespace is 2",
+            "there are 2 holds for pods of namespace a, and deviceHolds.maxHoldsPerNamespace is 2",
         ),
-        ([hold(n, 0, namespace="b") for n in "xyz"], "there are 3 holds, and holds.maxHolds is 3"),
+        ([hold(n, 0, namespace="b") for n in "xyz"], "there are 3 holds, and deviceHolds.maxHolds is 3"),
         (
             [hold("x", 3)],
-            "it needs 2 devices beside 3 that are held for pods of namespace a, and holds.maxDevicesPerNamespace is 4",
+            "it needs 2 devices beside 3 that are held for pods of namespace a, and deviceHolds.maxDevicesPerNamespace is 4",
         ),
-        ([hold("x", 5, namespace="b")], "it needs 2 devices beside 5 that are held, and holds.maxDevices is 6"),
+        ([hold("x", 5, namespace="b")], "it needs 2 devices beside 5 that are held, and deviceHolds.maxDevices is 6"),
     ],
 )
 def test_a_limit_is_named_with_what_is_held(others: list[DeviceHold], said: str) -> None:
@@ -57,7 +57,7 @@ def test_a_hold_without_devices_needs_none() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [(601.0, "it is for 601 s, and holds.maxSeconds is 600"), (0.0, "its deadline has passed")],
+    [(601.0, "it is for 601 s, and deviceHolds.maxSeconds is 600"), (0.0, "its deadline has passed")],
 )
 def test_the_time_is_bounded(seconds: float, said: str) -> None:
     assert why_not(hold("new", 1), seconds=seconds) == [said]

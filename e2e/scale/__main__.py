@@ -67,7 +67,7 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="make scale", description=__doc__)
+    parser = argparse.ArgumentParser(prog="measure scale", description=__doc__)
     parser.add_argument(
         "--only", action="append", choices=[*_LARGE, _TWO, _REPAIR], help="only this; repeatable (idle, freed)"
     )

@@ -36,7 +36,10 @@ def test_a_hold_within_all_limits_is_made() -> None:
         ([hold(n, 0, namespace="b") for n in "xyz"], "there are 3 holds, and deviceHolds.maxHolds is 3"),
         (
             [hold("x", 3)],
-            "it needs 2 devices beside 3 that are held for pods of namespace a, and deviceHolds.maxDevicesPerNamespace is 4",
+            (
+                "it needs 2 devices beside 3 that are held for pods of namespace a, "
+                "and deviceHolds.maxDevicesPerNamespace is 4"
+            ),
         ),
         ([hold("x", 5, namespace="b")], "it needs 2 devices beside 5 that are held, and deviceHolds.maxDevices is 6"),
     ],

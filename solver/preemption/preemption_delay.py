@@ -5,12 +5,13 @@ The time begins when the youngest of the pods that need the room together was cr
 do not wait again, nor do those that no protection binds.
 """
 
+import datetime as dt
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from solver.domain import Plan, PreemptionRules, Reason, ReasonCode
+from solver.domain import Plan, Pod, PreemptionRules, Reason, ReasonCode
 from solver.preemption.dry_run import Preemptor
 from solver.preemption.preemption_state import priority_of
 from solver.preemption.preemptions import with_reason
@@ -57,4 +58,12 @@ def _seconds_left(preemptor: Preemptor, rules: PreemptionRules) -> int:
     is_bound = priority_of(preemptor) < rules.binds_below
     if not (rules.delay_seconds and is_bound) or any(pod.nominated_node_name for pod in preemptor):
         return 0
-    return rules.delay_seconds - (rules.now - max(pod.created_at for pod in preemptor))
+    return rules.delay_seconds - (rules.now - max(map(_created, preemptor)))
+
+
+def _created(pod: Pod) -> int:
+    """Return when a pod was created, in seconds since the epoch; 0 where that is not known."""
+    try:
+        return int(dt.datetime.fromisoformat(pod.creation).timestamp())
+    except (ValueError, OverflowError):
+        return 0

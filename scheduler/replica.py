@@ -207,6 +207,7 @@ class Replica:
             self._kept(Subsystem.POD_GROUPS, parts.pod_groups.run),
             self._kept(Subsystem.FLEET, parts.fleet_counter.run),
             self._kept(Subsystem.REPAIR, self._make_repairer().run),
+            self._kept(Subsystem.QUOTAS, parts.quota_statuses.run),
             self._kept(Subsystem.API, partial(answer_callers, *api)),
             self._kept(Subsystem.STATUS, parts.status.run),
             *([] if self._reporter is None else [self._kept(Subsystem.STATUS, self._reporter.run)]),

@@ -6,8 +6,8 @@ not seen yet counts as its requests name classes, until it has.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Container, Iterable, Iterator
+from typing import Final
 
 from solver.domain import (
     Allocation,
@@ -18,21 +18,12 @@ from solver.domain import (
     DeviceQuota,
     Namespace,
     QuotaKey,
-    QuotaResource,
     QuotaShape,
     QuotaTree,
 )
 
 _Counts = tuple[tuple[QuotaKey, int, str], ...]
 _Known = tuple[tuple[DeviceId, ...], _Counts]
-
-
-class Holding(NamedTuple):
-    """What the namespaces of a quota hold of one of its resources."""
-
-    quota: DeviceQuota
-    resource: QuotaResource
-    held: int
 
 
 class QuotaUsage:
@@ -71,6 +62,15 @@ class QuotaUsage:
             if each.claim in self._counted:
                 self.replace(each.claim, self._counted[each.claim][0])
 
+    def learn_unknown(self, charges: Iterable[ClaimCharge]) -> None:
+        """Take what the worker says of claims that are only estimated; what it said of the others is newer."""
+        self.learn(each for each in charges if not self._is_known(each.claim))
+
+    def _is_known(self, key: ClaimId) -> bool:
+        counted, known = self._counted.get(key), self._charges.get(key)
+        allocation = counted[0].allocation if counted is not None else None
+        return known is not None and allocation is not None and known[0] == _devices(allocation)
+
     def replace(self, key: ClaimId, claim: Claim | None) -> None:
         """Count a claim as it is now."""
         if (before := self._counted.pop(key, None)) is not None:
@@ -80,10 +80,16 @@ class QuotaUsage:
                 self._charges.pop(key, None)
             return
         known = self._charges.get(key)
-        devices = tuple(each.device for each in claim.allocation.results)
-        counts = known[1] if known is not None and known[0] == devices else tuple(_estimated(claim, claim.allocation))
+        is_said = known is not None and known[0] == _devices(claim.allocation)
+        counts = known[1] if known is not None and is_said else tuple(_estimated(claim, claim.allocation))
         self._counted[key] = (claim, counts)
         self._add(key.namespace, counts, 1)
+
+    def forget_missing(self, claims: Container[ClaimId]) -> None:
+        """Forget claims that do not exist any more; nothing was said of them while there was no quota."""
+        for key in [*self._counted, *self._charges]:
+            if key not in claims:
+                self.replace(key, None)
 
     def held(self, quota: int, key: QuotaKey) -> int:
         """Return what the namespaces of a quota, by position in the tree, hold of a key."""
@@ -92,12 +98,6 @@ class QuotaUsage:
             nodes = (self._nodes[name, key] for name in names if (name, key) in self._nodes)
             return len(frozenset[str]().union(*nodes))
         return sum(self._units[name][key] for name in names if name in self._units)
-
-    def holdings(self) -> Iterator[Holding]:
-        """Yield what is held of each resource of each quota."""
-        for index, quota in enumerate(self._tree.quotas):
-            for resource in quota.resources:
-                yield Holding(quota, resource, self.held(index, resource.key))
 
     def counts(self, claim: ClaimId) -> _Counts:
         """Return what a claim counts now."""
@@ -138,6 +138,10 @@ class QuotaUsage:
                     del users[node]
             else:
                 self._units[namespace][key] += sign * amount
+
+
+def _devices(allocation: Allocation) -> tuple[DeviceId, ...]:
+    return tuple(each.device for each in allocation.results)
 
 
 def _estimated(claim: Claim, allocation: Allocation) -> Iterator[tuple[QuotaKey, int, str]]:

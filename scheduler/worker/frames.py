@@ -37,6 +37,7 @@ from solver.domain import (
     PodGroup,
     PodId,
     Policy,
+    QuotaFleet,
     Relocation,
     RepairGoal,
     RepairRules,
@@ -165,10 +166,12 @@ class CountFleet(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class FleetCounted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Worker → shell: the numbers of the fleet."""
+    """Worker → shell: the numbers of the fleet, what it has of what quotas count, and charges as in `Decided`."""
 
     id: int
     totals: FleetTotals
+    quotas: QuotaFleet = QuotaFleet()
+    charges: tuple[ClaimCharge, ...] = ()
 
 
 class AskFleet(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -51,6 +51,7 @@ ALLOWED = [
     ],
     ("patch", "scheduling.k8s.io", "podgroups", "status"),
     *[(verb, "dovetail.dev", "devicequotas", "") for verb in ("list", "watch")],
+    ("patch", "dovetail.dev", "devicequotas", "status"),
     ("create", "", "pods", "binding"),
     ("patch", "", "pods", "status"),
     ("create", "", "pods", "eviction"),

@@ -143,3 +143,34 @@ def test_a_pod_that_ends_gives_its_share_of_the_limit_to_the_next(world: World, 
     world.delete_pod("first")
 
     wait_until(lambda: "second" in world.bound(), seconds=30)
+
+
+def test_the_leader_says_what_is_held_and_waits_and_the_next_leader_goes_on(
+    world: World, start: Start, quotas: str
+) -> None:
+    world.add_nodes(1, devices=4)
+    world.template()
+    _limit(world, quotas, 2)
+    first = start(leader_elect=True)
+    for index in range(3):
+        world.pod(f"p{index}")
+
+    def status() -> Any:
+        return world.plane.request("GET", f"{quotas}/{world.namespace}").get("status", {})
+
+    said = {"deviceClass": world.driver, "shape": "devices", "held": "2", "lent": "2", "waiting": 1}
+
+    def is_said() -> bool:
+        return [said] == [{name: each.get(name, "devices") for name in said} for each in status().get("resources", [])]
+
+    wait_until(is_said, seconds=60)
+    (valid,) = status()["conditions"]
+    assert (valid["type"], valid["status"]) == ("Valid", "True")
+    first.stop()
+
+    start(leader_elect=True)
+    (ended,) = {"p0", "p1", "p2"} & set(list(world.bound())[:1])
+    world.delete_pod(ended)
+    wait_until(lambda: status()["resources"][0]["waiting"] == 0, seconds=60)
+    assert status()["resources"][0]["held"] == "2"
+    assert status()["conditions"] == [valid]

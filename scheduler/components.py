@@ -40,7 +40,6 @@ from scheduler.settings import Settings
 from scheduler.status.attempt_metrics import AttemptMetrics
 from scheduler.status.events import EventFactory
 from scheduler.status.pod_groups import PodGroupStatusWriter
-from scheduler.status.quota_status import QuotaParts, QuotaStatusWriter
 from scheduler.status.rate_limits import StatusTokenBucket
 from scheduler.status.status_writer import StatusWriter
 from scheduler.status.unreadable_objects import Quarantine
@@ -91,7 +90,6 @@ class Components:
     preemption_backoff: PreemptionBackoff
     stale_allocations: StaleAllocations
     pod_groups: PodGroupStatusWriter
-    quota_statuses: QuotaStatusWriter
     evictions: Evictions
     isolated_lane: IsolatedLane
     status: StatusWriter
@@ -124,7 +122,6 @@ def assemble(
     worker, decider, telemetry = _solver(context, cluster)
     report = partial(reports.report_unschedulable, node_count=0)
     attempts = AttemptMetrics(metrics, queue.counts, claim=cluster.claim, is_leading=False)
-    fleet = FleetCounter(worker, cluster, metrics, settings, also=attempts.report_oldest)
     isolated_lane = IsolatedLane(cluster, queue, decider, report, metrics, share=settings.queue.costly_pod_share)
     return Components(
         cluster=cluster,
@@ -149,18 +146,7 @@ def assemble(
         status=reports,
         quarantine=Quarantine(metrics, reports.record_unreadable),
         attempt_metrics=attempts,
-        fleet_counter=fleet,
-        quota_statuses=QuotaStatusWriter(
-            client,
-            writer,
-            QuotaParts(cluster, queue, lambda: fleet.quotas),
-            metrics,
-            collection=served.path(Kind.QUOTAS),
-            may_reclaim=any(
-                rules.is_enabled and rules.reclaims
-                for rules in (settings.policy(name).preemption for name in settings.scheduler_names)
-            ),
-        ),
+        fleet_counter=FleetCounter(worker, cluster, metrics, settings, also=attempts.report_oldest),
         telemetry=telemetry,
         writer=writer,
         metrics=metrics,

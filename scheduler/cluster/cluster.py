@@ -22,7 +22,6 @@ from solver.domain import (
     Batch,
     Claim,
     ClaimId,
-    DeviceClass,
     DeviceId,
     Gang,
     GangId,
@@ -139,10 +138,6 @@ class Cluster:
     def quota_usage(self) -> QuotaUsage:
         """Return what namespaces hold of what quotas count, with the present tree of quotas."""
         return self._store.present_quota_usage()
-
-    def device_classes(self) -> tuple[DeviceClass, ...]:
-        """Return the DeviceClasses."""
-        return self._store.classes.values()
 
     def preempt(self, preemption: Preemption) -> tuple[Transition, ...]:
         """Assume that its pods are nominated and its victims are leaving, until the watch shows it."""

@@ -122,7 +122,7 @@ class ObjectStore:
 
     def present_quota_usage(self) -> QuotaUsage:
         """Return what is held, with the tree of the present quotas."""
-        self.quota_usage.follow(self.quotas.values(), self.namespaces.values())
+        self.quota_usage.follow(self.quotas.values(), self.namespaces.values(), self.classes.values())
         return self.quota_usage
 
     def reindexed(self, kind: Kind, key: str, value: Object | None) -> "ObjectStore":

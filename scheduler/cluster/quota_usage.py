@@ -14,6 +14,7 @@ from solver.domain import (
     Claim,
     ClaimCharge,
     ClaimId,
+    DeviceClass,
     DeviceId,
     DeviceQuota,
     Namespace,
@@ -39,14 +40,19 @@ class QuotaUsage:
         self._quotas: tuple[DeviceQuota, ...] = ()
         self._namespaces: tuple[Namespace, ...] = ()
         self._below: dict[int, list[str]] = {}
+        self.classes: tuple[DeviceClass, ...] = ()
+        """The DeviceClasses, which say for what pods wait."""
 
     @property
     def tree(self) -> QuotaTree:
         """The tree of quotas."""
         return self._tree
 
-    def follow(self, quotas: tuple[DeviceQuota, ...], namespaces: tuple[Namespace, ...]) -> None:
+    def follow(
+        self, quotas: tuple[DeviceQuota, ...], namespaces: tuple[Namespace, ...], classes: tuple[DeviceClass, ...] = ()
+    ) -> None:
         """Make the tree anew where a quota or a namespace changed."""
+        self.classes = classes
         if quotas is not self._quotas or namespaces is not self._namespaces:
             self._quotas, self._namespaces = quotas, namespaces
             self._tree = QuotaTree.of(quotas, namespaces)

@@ -22,6 +22,7 @@ from prometheus_client import (
 from prometheus_client.exposition import choose_encoder
 
 from scheduler.change import Kind
+from scheduler.observe.quota_series import QuotaSeries
 from solver.domain import ReasonCode
 from solver.verify import Rule
 
@@ -340,7 +341,7 @@ class Metrics:
             "dovetail_fleet_fragmentation_ratio", "The mean of dovetail_fragmentation_ratio, weighted by requests."
         )
         self._add_repairs()
-        self._add_quotas()
+        self.quotas = QuotaSeries(self._gauge)
         self.oldest_waiting_pod = self._gauge(
             "dovetail_oldest_waiting_pod_seconds",
             "Seconds that the oldest pending pod has waited, by the first reason of its last attempt (empty: none).",
@@ -369,32 +370,6 @@ class Metrics:
         )
         self.repair_goals_unreachable = self._gauge(
             "dovetail_repair_goals_unreachable", "Goals of repairs that no moves reach, as tried in the last minutes."
-        )
-
-    def _add_quotas(self) -> None:
-        """Add the series about DeviceQuotas; `counts` is `devices`, `wholeNodes` or the name of a capacity."""
-        labels = ("quota", "device_class", "counts")
-        self.quota_held = self._gauge(
-            "dovetail_quota_held",
-            "What the namespaces of a DeviceQuota hold: devices, nodes (wholeNodes), or of a capacity.",
-            labels,
-        )
-        self.quota_guarantee = self._gauge(
-            "dovetail_quota_guarantee", "What a DeviceQuota guarantees; at least what those below it do.", labels
-        )
-        self.quota_limit = self._gauge("dovetail_quota_limit", "The limit of a DeviceQuota, where it has one.", labels)
-        self.quota_lent = self._gauge(
-            "dovetail_quota_lent", "What the namespaces of a DeviceQuota hold beyond its guarantee.", labels
-        )
-        self.quota_waiting_pods = self._gauge(
-            "dovetail_quota_waiting_pods",
-            "Pods of a DeviceQuota's namespaces that wait and ask for such devices, whatever they wait for.",
-            labels,
-        )
-        self.quota_findings = self._gauge(
-            "dovetail_quota_findings",
-            "What contradicts in a DeviceQuota, by the reason of its condition.",
-            ("quota", "reason"),
         )
 
     def _add_api(self) -> None:

@@ -14,19 +14,18 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from scheduler.cluster import Cluster
-from scheduler.kube import quota_statuses
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, Forbidden, KubeError, NotFound
-from scheduler.kube.quota_statuses import QuotaStatus
 from scheduler.kube.writer import FencedError, Writer
 from scheduler.loop_turns import LoopTurns
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
 from scheduler.queue import SchedulingQueue
+from scheduler.status import quota_conditions
+from scheduler.status.quota_conditions import QuotaStatus
 from solver import waiting_pods
 from solver.domain import Pod, QuotaFleet, QuotaState, quota_states
-from solver.domain.quantity import NANO
 
 LOOK_SECONDS: Final = 5.0
 """Seconds between the end of one look and the next."""
@@ -96,14 +95,14 @@ class QuotaStatusWriter:
         fleet = self._parts.fleet()
         self._looks += 1
         if not usage.tree.quotas:
-            self._set_series(())
+            self._metrics.quotas.show(())
             return
         if fleet is None and self._looks < _LOOKS_WITHOUT_FLEET:
             return
         waiting = await self._waiting()
         usage = self._parts.cluster.quota_usage()  # it may be another one by now
         states = quota_states(usage.tree, usage.held, waiting, fleet)
-        self._set_series(states)
+        self._metrics.quotas.show(states)
         try:
             await self._write(states)
         except KubeError as error:
@@ -115,7 +114,8 @@ class QuotaStatusWriter:
     async def _waiting(self) -> Mapping[tuple[str, frozenset[str]], int]:
         """Count the pods that wait, in turns: they change meanwhile, and each is counted as it is."""
         cluster, turns = self._parts.cluster, LoopTurns()
-        namespaces, classes = cluster.quota_usage().tree.leaf_of, cluster.device_classes()
+        usage = cluster.quota_usage()
+        namespaces, classes = usage.tree.leaf_of, usage.classes
         counts: dict[tuple[str, frozenset[str]], int] = {}
         pods: list[Pod] = [queued.pod for queued in self._parts.queue.pods()]
         async for first in turns.each(range(0, len(pods), _PODS_AT_ONCE)):
@@ -127,7 +127,7 @@ class QuotaStatusWriter:
     async def _write(self, states: tuple[QuotaState, ...]) -> None:
         """Write what differs from what was said last."""
         if self._written is None:
-            read = partial(quota_statuses.list_statuses, self._client, self._collection)
+            read = partial(quota_conditions.list_statuses, self._client, self._collection)
             self._written = dict(await self._writer.read(read))
         written, now = self._written, self._now()
         present = {state.uid for state in states}
@@ -137,7 +137,7 @@ class QuotaStatusWriter:
         due = []
         for state in states:
             before = written.get(state.uid)
-            status = quota_statuses.status_of(state, may_reclaim=self._may_reclaim, before=before, now=now)
+            status = quota_conditions.status_of(state, may_reclaim=self._may_reclaim, before=before, now=now)
             if status != before:
                 due.append((state, status))
         due.sort(key=lambda each: self._order.get(each[0].uid, -1))
@@ -145,7 +145,7 @@ class QuotaStatusWriter:
             self._turn += 1
             self._order[state.uid] = self._turn
             path = f"{self._collection}/{state.quota}"
-            send = partial(quota_statuses.write_status, self._client, path, state.uid, status)
+            send = partial(quota_conditions.write_status, self._client, path, state.uid, status)
             try:
                 await self._writer.write(send, is_status=True)
             except (NotFound, Conflict):  # it was deleted meanwhile, or made anew
@@ -160,23 +160,3 @@ class QuotaStatusWriter:
         if text != self._last_error:
             self._last_error = text
             _log.warning(logs.QUOTA_STATUS_FAILED, error=text)
-
-    def _set_series(self, states: tuple[QuotaState, ...]) -> None:
-        """Replace all values at once; nothing else runs meanwhile, no scrape either."""
-        metrics = self._metrics
-        gauges = (metrics.quota_held, metrics.quota_guarantee, metrics.quota_limit, metrics.quota_lent)
-        for gauge in (*gauges, metrics.quota_waiting_pods, metrics.quota_findings):
-            gauge.clear()
-        for state in states:
-            for finding in state.findings:
-                metrics.quota_findings.labels(state.quota, finding.reason).set(1)
-            for each in state.resources:
-                key, unit = each.key, NANO if each.key.capacity else 1
-                labels = (state.quota, key.device_class, key.capacity or key.shape)
-                metrics.quota_held.labels(*labels).set(each.held / unit)
-                metrics.quota_lent.labels(*labels).set(each.lent / unit)
-                metrics.quota_waiting_pods.labels(*labels).set(each.waiting)
-                if each.guarantee:
-                    metrics.quota_guarantee.labels(*labels).set(each.guarantee / unit)
-                if each.resource.limit is not None:
-                    metrics.quota_limit.labels(*labels).set(each.resource.limit / unit)

@@ -138,10 +138,11 @@ def _waiting_counts(
     counts: dict[tuple[int, QuotaKey], int] = {}
     for (namespace, classes), pods in waiting.items():
         for index in tree.chain(namespace):
-            for resource in tree.quotas[index].resources:
-                key = resource.key
-                if key.device_class in classes or any((name, key) in serving for name in classes):
-                    counts[index, key] = counts.get((index, key), 0) + pods
+            keys = (each.key for each in tree.quotas[index].resources)
+            asked = (
+                key for key in keys if key.device_class in classes or any((name, key) in serving for name in classes)
+            )
+            counts.update({(index, key): counts.get((index, key), 0) + pods for key in asked})
     return counts
 
 

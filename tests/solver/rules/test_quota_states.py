@@ -4,13 +4,16 @@ from msgspec.structs import replace
 
 from solver import quotas_of
 from solver.domain import (
+    Claim,
     DeviceQuota,
     Namespace,
+    Node,
     Policy,
     QuotaFleet,
     QuotaKey,
     QuotaState,
     QuotaTree,
+    ResourceSlice,
     ResourceState,
     Snapshot,
     quota_states,
@@ -23,7 +26,7 @@ MODEL_A = {"model": "A"}
 
 def _snapshot(*quotas: DeviceQuota, free: int = 2, held: int = 1, known: tuple[Namespace, ...] = ()) -> Snapshot:
     """Two nodes, each with `held` devices that red holds and `free` others, of model A with 2 of memory."""
-    parts: list[object] = []
+    parts: list[Node | ResourceSlice | Claim] = []
     for name in ("n0", "n1"):
         made = [b.device(f"d{index}", attributes=MODEL_A, capacities={"memory": 2}) for index in range(held + free)]
         parts += [b.node(name), b.resource_slice(name, *made)]

@@ -111,6 +111,12 @@ def _pod(pod: PodId) -> Json:
     return {"namespace": pod.namespace, "name": pod.name}
 
 
+def without_namespaces(state: QuotaState) -> Json:
+    """Convert a quota for readers who may not list namespaces, perhaps; `depth` counts the quotas above it."""
+    fields = {name: value for name, value in _state(state).items() if name != "namespaces"}
+    return {**fields, "depth": state.depth}
+
+
 def _state(state: QuotaState) -> Json:
     return {
         "name": state.quota,

@@ -139,6 +139,15 @@ def test_findings_stand_below_and_an_unknown_name_is_an_answer(tmp_path: Path, c
     assert "There is no DeviceQuota" in capsys.readouterr().out
 
 
+def test_the_map_and_the_page_have_the_same_numbers(tmp_path: Path, capsys: Capture) -> None:
+    where = files(tmp_path, *waiting("r0", "red"))
+    assert m.run("map", "-f", where, "-o", "json") == 0
+    quotas = {each["name"]: each for each in json.loads(capsys.readouterr().out)["quotas"]}
+    assert {name: each["depth"] for name, each in quotas.items()} == {"company": 0, "blue": 1, "red": 1}
+    assert (quotas["blue"]["resources"][0]["held"], quotas["red"]["resources"][0]["waiting"]) == ("4", 1)
+    assert "namespaces" not in quotas["red"]
+
+
 def test_simulate_fit_and_explain_keep_limits_of_files(tmp_path: Path, capsys: Capture) -> None:
     quotas = (quota("company", limit=5), quota("red", "company", "red", limit=1), quota("blue", "company", "blue"))
     held = running("r", "red", 4)

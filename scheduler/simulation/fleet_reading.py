@@ -14,7 +14,7 @@ from scheduler.kube.pod_writes import PendingPod, condition_of
 from scheduler.simulation import live_cluster
 from scheduler.simulation.devices_output import FleetAnswer
 from scheduler.simulation.live_cluster import ClusterObjects
-from solver.domain import Claim, Policy, QuotaState, Snapshot
+from solver.domain import Claim, Policy, Snapshot
 from solver.domain.fleet import Fleet
 
 if TYPE_CHECKING:

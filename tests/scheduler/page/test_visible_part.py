@@ -100,7 +100,12 @@ async def entered() -> AsyncIterator[Door]:
     """Serve the page to callers with tokens while the block runs."""
     async with aiohttp.ClientSession() as session:
         door = Door("", session)
-        door.reviewing.rights |= {("ops", "nodes", ""), ("viewer", "pods", "red"), ("viewer", "resourceclaims", "red")}
+        door.reviewing.rights |= {
+            ("ops", "nodes", ""),
+            ("ops", "devicequotas", ""),
+            ("viewer", "pods", "red"),
+            ("viewer", "resourceclaims", "red"),
+        }
         callers = TokenCallers(ApiSettings(requests_per_second=5.0), cast("Client", door.reviewing), door.clock)
         subjects = PageSubjects(LiveFleet(reading, door.clock), door.scheduler.ask, door.fit)
         entrance = Entrance(callers, Certificate())

@@ -100,8 +100,9 @@ def _units(snapshot: Snapshot, rules: PreemptionRules, priority: int) -> list[tu
 def _counted(cache: QuotaCache, unit: Sequence[Pod], claims: Mapping[str, Sequence[Claim]]) -> dict[QuotaKey, int]:
     """Add up what the claims of pods count for, each claim once."""
     found: dict[QuotaKey, int] = {}
+    holdings = cache.holdings
     for claim in _each_once(unit, claims):
-        for key, amount, _ in cache.holdings.charge_of(claim):
+        for key, amount, _ in holdings.charges.get(id(claim), ()):
             found[key] = found.get(key, 0) + amount
     return found
 

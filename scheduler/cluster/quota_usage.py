@@ -112,6 +112,8 @@ class QuotaUsage:
 
     def exceeded(self, claims: Iterable[ClaimId]) -> Iterator[str]:
         """Say which limits are exceeded that claims, which are counted already, count for."""
+        claims = tuple(claims)
+        yield from filter(None, {self._tree.refusal(claim.namespace): None for claim in claims})
         counted = {
             (index, key): None
             for claim in claims

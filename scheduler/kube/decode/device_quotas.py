@@ -1,8 +1,8 @@
 """
 DeviceQuotas (dovetail.dev): the fields that are known, whatever version wrote them.
 
-An entry of `spec.resources` with a field or a shape that this version does not know is no limit that it could keep: it
-does not count, and the quota's condition names it. The other entries count.
+An entry of `spec.resources` with a field or a shape that this version does not know may be a limit that it cannot keep:
+the quota's namespaces get no more devices, and its condition says why. The other entries count.
 """
 
 from collections.abc import Iterator

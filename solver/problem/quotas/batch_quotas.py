@@ -24,6 +24,7 @@ from solver.domain import (
     QuotaShape,
     QuotaTree,
     Reason,
+    ReasonCode,
     Snapshot,
 )
 from solver.feasibility.claims import MAX_RESULTS
@@ -71,6 +72,8 @@ class BatchQuotas:
     cache: QuotaCache = field(default_factory=QuotaCache)
     guarantees: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     wanted: Mapping[int, int] = field(default_factory=dict)
+    closed: Mapping[str, Reason] = field(default_factory=dict)
+    """Namespaces of which a quota cannot be read, with the reason of their pods."""
 
     @classmethod
     def of(
@@ -106,10 +109,11 @@ class BatchQuotas:
             found += (each for own in given.values() for each in own)
             guarantees = {each: (tree.leaf_of[each],) for each in asked if given[tree.leaf_of[each]]}
         bound = {each.quota for each in found}
+        refused = {each: why for each in asked if (why := tree.refusal(each))}
         leaf_of = {
             namespace: tree.leaf_of[namespace]
             for namespace in asked
-            if contended or not bound.isdisjoint(tree.chain(namespace))
+            if contended or namespace in refused or not bound.isdisjoint(tree.chain(namespace))
         }
         counted = [each.resource.key for each in found]
         if contended:
@@ -120,7 +124,8 @@ class BatchQuotas:
         for namespace, (devices, _) in asked.items():
             leaves[tree.leaf_of[namespace]] += devices
         keys = tuple(dict.fromkeys(counted))
-        return cls(tree, tuple(found), leaf_of, keys, cache, guarantees, leaves if contended else {})
+        closed = {each: Reason(code=ReasonCode.QUOTA_EXCEEDED, message=why) for each, why in refused.items()}
+        return cls(tree, tuple(found), leaf_of, keys, cache, guarantees, leaves if contended else {}, closed)
 
     def charged(self, demands: dict[DemandKey, int], classes: Mapping[str, DeviceClass]) -> tuple[ChargedKey, ...]:
         """Add the demands of the quotas' classes, and return what is counted by them."""
@@ -197,17 +202,20 @@ def _most_devices(pod: Pod, claims: Mapping[ClaimId, Claim]) -> int:
 
 def with_quotas(problem: Problem, quotas: BatchQuotas) -> Problem:
     """Add the limits that bind classes and shared claims, and rule out all nodes for classes that need too much."""
-    if not quotas.keys:
+    if not quotas.keys and not quotas.closed:
         return problem
     limits = tuple(_bound(problem, quotas, each) for each in quotas.limits)
     counts = QuotaCounts(problem, len(quotas.keys))
     most: dict[int, tuple[int, ...]] = {}
     of_class: dict[int, tuple[int, ...]] = {}
     unrelated: dict[int, NodeVerdicts] = {}
+    closed: dict[int, Reason] = {}
     for each in problem.classes:
         namespace = problem.pod(each.members[0]).id.namespace if each.size else ""
         if namespace not in quotas.leaf_of:
             continue
+        if namespace in quotas.closed and (each.parts or each.shared):
+            closed[each.index] = quotas.closed[namespace]
         most[each.index] = counts.most(each)
         found = _limits_of(quotas, namespace, most[each.index], each.guarantee)
         if found:
@@ -220,7 +228,7 @@ def with_quotas(problem: Problem, quotas: BatchQuotas) -> Problem:
         if (found := _limits_of(quotas, shared.claim.id.namespace, counts.most_of(shared.parts), -1))
     }
     meter = quotas.cache.holdings.charge_of
-    rules = QuotaLimits(quotas.keys, limits, of_class, of_shared, most, meter=meter)
+    rules = QuotaLimits(quotas.keys, limits, of_class, of_shared, most, closed=closed, meter=meter)
     ruled = replace(problem, rules=replace(problem.rules, quotas=rules)).with_verdicts(unrelated)
     return blocking(quota_shares.with_shares(ruled, quotas.tree, quotas.wanted, quotas.cache, quotas.leaf_of))
 
@@ -265,7 +273,8 @@ def blocking(problem: Problem) -> Problem:
     rules = problem.rules.quotas
     counts, blocked = QuotaCounts(problem, len(rules.keys)), dict[int, Reason]()
     least = {index: counts.least(problem.classes[index]) for index in rules.of_class}
-    alone: set[int] = set()
+    blocked |= rules.closed
+    alone: set[int] = set(rules.closed)
     for index, numbers in rules.of_class.items():
         needed = least[index] or ()
         limits = [rules.limits[number] for number in numbers]

@@ -97,3 +97,11 @@ def test_a_gang_that_borrows_goes_whole() -> None:
 
     assert victims(plan) in (["m-0", "m-1"], ["blue-2", "blue-3"])
     assert len(victims(plan)) == 2
+
+
+def test_a_pod_that_waits_for_borrowers_that_are_too_young_is_tried_again_when_one_may_go() -> None:
+    blue = [running(f"blue-{index}", index, "blue", seconds=20 + index) for index in range(4)]
+    assert decide(cluster(*blue), ("new", "red", 1)).next_victim_seconds == 37
+    older = [running(f"blue-{index}", index, "blue", seconds=20, priority=9) for index in range(4)]
+    assert decide(cluster(*older), ("new", "red", 1)).next_victim_seconds is None
+    assert decide(cluster(*blue), ("new", "red", 1), rules=replace(RULES, reclaims=False)).next_victim_seconds is None

@@ -261,7 +261,7 @@ def test_quotas(plane: ControlPlane, follow: Follow, begin: Begin) -> None:
         assert guide.run("kubectl -n research get pods").count("gpu-000") == 3
         assert "Preempted" in guide.run("kubectl -n product get events")
         # The Job makes other pods after a while.
-        wait_until(lambda: status("company") == {"held": "6", "lent": "0", "waiting": 3})
+        wait_until(lambda: status("product") == {"held": "3", "lent": "1", "waiting": 3}, seconds=90)
         after = guide.run("dovetail quota").split("\n")
         rows = [line.split()[3:] for line in after if line.split()[:1] in (["research"], ["product"])]
         assert rows == [["2", "5", "3", "1", "3"], ["4", "-", "3", "0", "0"]]

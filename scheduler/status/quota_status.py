@@ -33,6 +33,8 @@ MOST_WRITES: Final = 50
 """Writes of one look."""
 _LOOKS_WITHOUT_FLEET: Final = 12
 """So many looks wait for the first count of the fleet: else what contradicts it would seem mended."""
+_LOOKS_OF_A_LIST: Final = 60
+"""After so many looks the statuses are listed again: somebody else, or a former leader late, may have written one."""
 _PODS_AT_ONCE: Final = 500
 
 _log: Final = logs.logger()
@@ -126,7 +128,7 @@ class QuotaStatusWriter:
 
     async def _write(self, states: tuple[QuotaState, ...]) -> None:
         """Write what differs from what was said last."""
-        if self._written is None:
+        if self._written is None or self._looks % _LOOKS_OF_A_LIST == 0:
             read = partial(quota_conditions.list_statuses, self._client, self._collection)
             self._written = dict(await self._writer.read(read))
         written, now = self._written, self._now()

@@ -1,20 +1,18 @@
 """DeviceQuotas on the API server: what their CRD admits, and what Dovetail does with them."""
 
 from collections.abc import Iterator
-from http import HTTPStatus
 from typing import Any
 
 import pytest
-import yaml
 
 from e2e.controlplane.access import RequestError
-from e2e.controlplane.plane import REPOSITORY, ControlPlane
+from e2e.controlplane.plane import ControlPlane
 from tests.support.controlplane import wait_until
+from tests.support.quota_world import CRDS, quota_crd
 from tests.support.shell_world import Start, World
 
 pytestmark = pytest.mark.controlplane
 
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 QUOTAS = "/apis/dovetail.dev/v1alpha1/devicequotas"
 MERGE = "application/merge-patch+json"
 
@@ -22,25 +20,7 @@ MERGE = "application/merge-patch+json"
 @pytest.fixture
 def quotas(control_plane: ControlPlane) -> Iterator[str]:
     """The path of DeviceQuotas, by the CRD of the component; gone afterwards with all of them."""
-    crd = yaml.safe_load((REPOSITORY / "deploy/components/device-quotas/crd.yaml").read_text(encoding="utf-8"))
-    path = f"{CRDS}/{crd['metadata']['name']}"
-
-    def is_created() -> bool:
-        try:
-            control_plane.request("POST", CRDS, crd)
-        except RequestError as error:
-            if error.status != HTTPStatus.CONFLICT:
-                raise
-            # The one of the test before may be on its way out.
-            return "deletionTimestamp" not in control_plane.request("GET", path)["metadata"]
-        return True
-
-    def is_served() -> bool:
-        conditions = control_plane.request("GET", path).get("status", {}).get("conditions") or []
-        return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
-
-    wait_until(is_created, seconds=60)
-    wait_until(is_served, seconds=30)
+    path = quota_crd(control_plane)
     yield QUOTAS
     control_plane.request("DELETE", path)
 

@@ -63,6 +63,7 @@ KINDS: Final[dict[str, Kind]] = {
     "selected-node": _patch("persistentvolumeclaims"),
     "special-claim": lambda asked: asked.method == "POST" and asked.path.endswith("/resourceclaims"),
     "announcement": _pod_status(b'/extendedResourceClaimStatus"'),
+    "quota-status": _patch("devicequotas"),
     "reserve-node": _pod_status(b'"dovetail.dev/node-reserved"'),
 }
 """Every kind of write that Dovetail makes."""

@@ -158,6 +158,14 @@ def test_a_new_leader_writes_only_what_has_changed() -> None:
     assert [path for path, _ in scene.look()] == [f"{COLLECTION}/red/status"]
 
 
+def test_what_others_write_is_written_over_after_a_while() -> None:
+    scene = Scene(_team("red"))
+    scene.look()
+    scene.server.stored["uid-red"] = {"resources": []}
+    assert [len(scene.look()) for _ in range(60)].count(1) == 1
+    assert scene.server.lists == 2
+
+
 def test_the_time_of_a_condition_is_that_of_its_last_change_whoever_led() -> None:
     scene = Scene(_team("red"))
     ((_, first),) = scene.look()

@@ -5,12 +5,12 @@ A limit that leaves enough for all pods of the batch is left out, and a batch th
 there were no quotas.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from solver.domain import (
     AllocationMode,
@@ -19,6 +19,7 @@ from solver.domain import (
     ClaimId,
     DeviceClass,
     Pod,
+    PodId,
     QuotaKey,
     QuotaResource,
     QuotaShape,
@@ -62,7 +63,7 @@ class BatchQuotas:
 
     `leaf_of` finds the leaf of a namespace that some of the limits bind; `keys` is what these limits count. Where pods
     contend, `guarantees` are by namespace the quotas within whose guarantee its pods may count, and
-    `wanted` is by leaf how many devices its pods ask for at most.
+    `wanted` is how many devices the pods of namespaces with a quota ask for at most.
     """
 
     tree: QuotaTree = field(default_factory=QuotaTree)
@@ -71,7 +72,7 @@ class BatchQuotas:
     keys: tuple[QuotaKey, ...] = ()
     cache: QuotaCache = field(default_factory=QuotaCache)
     guarantees: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    wanted: Mapping[int, int] = field(default_factory=dict)
+    wanted: Mapping[PodId, int] = field(default_factory=dict)
     closed: Mapping[str, Reason] = field(default_factory=dict)
     """Namespaces of which a quota cannot be read, with the reason of their pods."""
 
@@ -103,11 +104,12 @@ class BatchQuotas:
         ]
         guarantees: dict[str, tuple[int, ...]] = {}
         if contended:
-            given = {
-                leaf: tuple(_guarantees(tree, leaf, classes, cache)) for leaf in map(tree.leaf_of.__getitem__, asked)
-            }
+            chained = dict.fromkeys(index for namespace in asked for index in tree.chain(namespace))
+            given = {index: tuple(_guarantees(tree, index, classes, cache)) for index in chained}
             found += (each for own in given.values() for each in own)
-            guarantees = {each: (tree.leaf_of[each],) for each in asked if given[tree.leaf_of[each]]}
+            guarantees = {
+                each: own for each in asked if (own := tuple(index for index in tree.chain(each) if given[index]))
+            }
         bound = {each.quota for each in found}
         refused = {each: why for each in asked if (why := tree.refusal(each))}
         leaf_of = {
@@ -120,12 +122,13 @@ class BatchQuotas:
             counted += (
                 each.key for index in wanted for each in tree.quotas[index].resources if _is_shared(each, classes)
             )
-        leaves: Counter[int] = Counter()
-        for namespace, (devices, _) in asked.items():
-            leaves[tree.leaf_of[namespace]] += devices
+        by_pod: dict[PodId, int] = {}
+        for pod in batch.pods if contended else ():
+            if pod.id.namespace in tree.leaf_of and (devices := _most_devices(pod, claims)):
+                by_pod[pod.id] = devices
         keys = tuple(dict.fromkeys(counted))
         closed = {each: Reason(code=ReasonCode.QUOTA_EXCEEDED, message=why) for each, why in refused.items()}
-        return cls(tree, tuple(found), leaf_of, keys, cache, guarantees, leaves if contended else {}, closed)
+        return cls(tree, tuple(found), leaf_of, keys, cache, guarantees, by_pod, closed)
 
     def charged(self, demands: dict[DemandKey, int], classes: Mapping[str, DeviceClass]) -> tuple[ChargedKey, ...]:
         """Add the demands of the quotas' classes, and return what is counted by them."""
@@ -173,10 +176,13 @@ def _binding(
 
 
 def _guarantees(tree: QuotaTree, index: int, classes: Mapping[str, DeviceClass], cache: QuotaCache) -> Iterator[_Limit]:
-    """Yield what a quota guarantees by itself."""
+    """Yield what a quota guarantees by itself, beside the guarantees of those below it."""
     for resource in tree.quotas[index].resources:
-        if resource.guarantee and resource.device_class in classes:
-            yield _Limit(index, resource, cache.held(index, resource.key), is_guarantee=True)
+        if not resource.guarantee or resource.device_class not in classes:
+            continue
+        most, held = cache.within(index, resource.key)
+        if most > 0:
+            yield _Limit(index, structs.replace(resource, guarantee=most), held, is_guarantee=True)
 
 
 def _is_shared(resource: QuotaResource, classes: Mapping[str, DeviceClass]) -> bool:

@@ -22,6 +22,7 @@ from e2e.chaos.cluster import (
     PEER,
     PEER_PREFIX,
     QUOTA_CLASS,
+    QUOTA_NAMESPACES,
     SCHEDULER,
     Cluster,
     configure,
@@ -110,6 +111,7 @@ def _run(cluster: Cluster, folder: Path, seed: int, options: argparse.Namespace)
         least=LEAST,
         peer=PEER,
         peer_prefix=PEER_PREFIX,
+        sharing={each: pair for pair in QUOTA_NAMESPACES for each in pair},
     )
     judge = Judge(rules, Inventory(list(cluster.fleet.slices)))
     with RealNodes.start(cluster, folder / "nodes") as real, contextlib.ExitStack() as ends:

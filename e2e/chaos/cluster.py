@@ -38,6 +38,9 @@ TAINTS: Final = ({"key": "chaos", "effect": "NoSchedule"},)
 DEVICE_QUOTAS: Final = "/apis/dovetail.dev/v1alpha1/devicequotas"
 DEVICE_QUOTA_COUNT: Final = 4
 """Each of these has two of the namespaces."""
+QUOTA_NAMESPACES: Final = tuple(
+    frozenset(NAMESPACES[2 * number : 2 * number + 2]) for number in range(DEVICE_QUOTA_COUNT)
+)
 QUOTA_CLASS: Final = "quota-gpus"
 """All devices of NVIDIA's driver, whatever class a claim names."""
 RESOURCE: Final = "/apis/resource.k8s.io/v1"
@@ -196,7 +199,7 @@ class Cluster:
         if limit is None:
             self.request("DELETE", f"{DEVICE_QUOTAS}/{name}")
             return
-        own = list(NAMESPACES[2 * number : 2 * number + 2])
+        own = sorted(QUOTA_NAMESPACES[number])
         resources = [{"deviceClass": QUOTA_CLASS, "limit": limit}]
         spec = {
             "namespaceSelector": {"matchExpressions": [{"key": NAME_LABEL, "operator": "In", "values": own}]},

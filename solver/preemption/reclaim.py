@@ -36,14 +36,13 @@ def guaranteed(context: PreemptionContext, snapshot: Snapshot, preemptors: Seque
     found = []
     for preemptor in preemptors:
         ways = [within.get(family_of.get(pod.id, -1), {}) for pod in preemptor]
-        for quota in ways[0]:  # its own quota first, then those above it
-            classes = [way.get(quota, -1) for way in ways]
-            asked = _asked(problem, cache, classes, left)
-            if asked and -1 not in classes and all(amount <= left[number] for number, amount in asked.items()):
-                found.append(preemptor)
-                for number, amount in asked.items():
-                    left[number] -= amount
-                break
+        # Its own quota first, then those above it.
+        by_quota = ([way.get(quota, -1) for way in ways] for quota in ways[0])
+        tried = (_asked(problem, cache, classes, left) for classes in by_quota if -1 not in classes)
+        fits = (asked for asked in tried if asked and all(amount <= left[number] for number, amount in asked.items()))
+        if (asked := next(fits, None)) is not None:
+            found.append(preemptor)
+            left |= {number: left[number] - amount for number, amount in asked.items()}
     return found
 
 

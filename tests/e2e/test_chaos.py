@@ -1,6 +1,7 @@
 """The judge of a chaos run finds what must never happen, and says nothing of what may."""
 
 import datetime as dt
+from dataclasses import replace
 from typing import Any
 
 import pytest

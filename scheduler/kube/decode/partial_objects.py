@@ -15,7 +15,7 @@ import msgspec
 from scheduler.change import Kind, Object
 from scheduler.kube.decode import pods
 from scheduler.kube.decode.claims import allocation_by_parts, decode_claim
-from scheduler.kube.decode.device_quotas import decode_quota
+from scheduler.kube.decode.device_quotas import quota_of_parts
 from scheduler.kube.decode.disruption import decode_budget
 from scheduler.kube.decode.json_parts import BrokenJsonError, JsonObject, elements
 from scheduler.kube.decode.nodes import decode_namespace, decode_node
@@ -43,7 +43,6 @@ from solver.domain import (
     CSINode,
     CSIStorageCapacity,
     DeviceClass,
-    DeviceQuota,
     DeviceTaintRule,
     GangId,
     LabelSelector,
@@ -187,7 +186,6 @@ _NEWEST: Final = 2**63 - 1
 _NAME: Final = ("metadata", "name")
 _NAMESPACE: Final = ("metadata", "namespace")
 _UID: Final = ("metadata", "uid")
-_CREATED: Final = ("metadata", "creationTimestamp")
 _LABELS: Final = ("metadata", "labels")
 _names = msgspec.json.Decoder(str)
 _numbers = msgspec.json.Decoder(int)
@@ -366,13 +364,6 @@ def _attachment(whole: JsonObject, _key: str, _: str) -> VolumeAttachment | None
     return _reading(decode_attachment, whole, (_NAME, ("spec", "attacher"), ("spec", "nodeName"), ("spec", "source")))
 
 
-def _quota(whole: JsonObject, key: str, why: str) -> DeviceQuota:
-    """Give its namespaces no more devices; where the selector is unreadable too, it has none."""
-    found = _reading(decode_quota, whole, (_NAME, _UID, _CREATED, ("spec", "parent"), ("spec", "namespaceSelector")))
-    found = found or _reading(decode_quota, whole, (_NAME, _UID, _CREATED, ("spec", "parent")))
-    return msgspec.structs.replace(found or DeviceQuota(name=key), invalid=why)
-
-
 _FIRST: Final[dict[Kind, Callable[[JsonObject, str, str], Object | None]]] = {
     Kind.NODES: _node,
     Kind.NAMESPACES: _namespace,
@@ -388,7 +379,7 @@ _FIRST: Final[dict[Kind, Callable[[JsonObject, str, str], Object | None]]] = {
     Kind.STORAGE_CAPACITIES: _storage_capacity,
     Kind.STORAGE_DRIVERS: _storage_driver,
     Kind.ATTACHMENTS: _attachment,
-    Kind.QUOTAS: _quota,
+    Kind.QUOTAS: quota_of_parts,
 }
 
 

@@ -115,3 +115,12 @@ def test_of_an_unknown_fleet_nothing_is_said() -> None:
     (known,) = quota_states(tree, lambda _, __: 4, {}, QuotaFleet(totals=((key, 8),), classes=("gpu",)))
     assert not _resource(known).is_short
     assert known.findings == ()
+
+
+def test_a_pod_that_has_its_devices_or_asks_with_admin_access_does_not_wait_for_any() -> None:
+    snapshot = _snapshot(quota("red", devices(4), team="red"))
+    admin = b.claim("a", b.request("r", "gpu", is_admin=True), namespace="red")
+    snapshot = replace(snapshot, claims=(*snapshot.claims, admin))
+    pods = (b.pod("p", "n0-0", namespace="red"), b.pod("q", "a", namespace="red"))
+    (red,) = quotas_of(snapshot, pods, Policy())
+    assert _resource(red).waiting == 0

@@ -31,6 +31,7 @@ from scheduler.queue import (
     Backoff,
     EquivalenceKeys,
     GangReplacements,
+    PreemptionDelays,
     QueuedGangs,
     SchedulingQueue,
     StarvationTracker,
@@ -80,6 +81,7 @@ class Components:
     waker: QueueWaker
     fewer_writing: asyncio.Event
     starvation: StarvationTracker
+    preemption_delays: PreemptionDelays
     gang_replacements: GangReplacements
     worker: WorkerSupervisor
     decider: Decider
@@ -129,6 +131,7 @@ def assemble(
         waker=waker,
         fewer_writing=fewer_writing,
         starvation=starvation,
+        preemption_delays=PreemptionDelays(),
         gang_replacements=replacements,
         worker=worker,
         decider=decider,

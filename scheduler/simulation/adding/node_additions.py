@@ -2,8 +2,8 @@
 `--add-nodes` of `dovetail fit` and `dovetail queue`: the cheapest nodes with which pods start.
 
 Waiting pods of the same or a higher priority come before the pods asked about, and get nodes as well: once there are
-new nodes, they would take them. The answer is checked twice, against the rules (`solver.verify`) and by deciding again
-with the new nodes there.
+new nodes, they would take them. What is promised was decided with the new nodes there (`confirmed_nodes`), and keeps
+the rules (`solver.verify`).
 """
 
 import dataclasses
@@ -18,7 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 import solver
-from scheduler.simulation import plan_output, printing, simulator
+from scheduler.simulation import plan_output, printing
+from scheduler.simulation.adding import confirmed_nodes
 from scheduler.simulation.adding.shapes_file import PricedShapes
 from scheduler.simulation.printing import counted
 from scheduler.simulation.simulator import OtherPods, SimulationResult
@@ -26,7 +27,6 @@ from scheduler.worker.recording import Record
 from solver.domain import (
     AddedNodes,
     Batch,
-    Budget,
     Plan,
     PodId,
     PreemptionRules,
@@ -36,25 +36,15 @@ from solver.domain import (
     Unplaced,
 )
 
-_SECONDS: Final = 60.0
-_DETERMINISTIC_SECONDS: Final = 4.0
-_AGAIN_SECONDS: Final = 1.0
-"""Deterministic seconds of the decision with the nodes there. Measured: 500 nodes and 867 pods take 5 s in all."""
 _MOST_NAMES: Final = 4
 
 
 class NodeAdditions(NamedTuple):
-    """
-    The answer: the nodes, and a plan for the pods asked about, in which the others are `others`.
-
-    `again` is how many pods of the plan the scheduler places when it decides with the nodes there, of `promised`.
-    """
+    """The answer: the nodes, and a plan for the pods asked about, in which the others are `others`."""
 
     found: AddedNodes
     shapes: PricedShapes
     result: SimulationResult
-    promised: int
-    again: int
     unknown_pools: tuple[str, ...] = ()
 
     @property
@@ -74,11 +64,7 @@ def find(
 ) -> NodeAdditions:
     """Find the nodes for some of the waiting pods, and for those that come before these."""
     started, batch = time.monotonic(), _concerned(asked, own)
-    policy = msgspec.structs.replace(asked.policy, preemption=PreemptionRules())
-    budget = Budget(seconds=_SECONDS, deterministic_seconds=_DETERMINISTIC_SECONDS, seed=asked.seed)
-    cache = solver.SolverCache()
-    found = solver.nodes_to_add(asked.snapshot, batch, policy, shapes.shapes, budget, cache=cache)
-    there = solver.with_nodes(asked.snapshot, {each.name: each for each in shapes.shapes}, found.nodes)
+    found, there = confirmed_nodes.find(asked, batch, shapes.shapes)
     status = SearchStatus.OPTIMAL if found.is_proven and found.is_complete else SearchStatus.FEASIBLE
     plan = Plan(
         placements=found.placements,
@@ -86,18 +72,9 @@ def find(
         unplaced=tuple(_about_shapes(each, found) for each in found.waiting),
         report=SearchReport(status=status),
     )
+    policy = msgspec.structs.replace(asked.policy, preemption=PreemptionRules())
     broken = solver.verify.check(there, batch, plan, policy)
     defects = tuple(f"the answer broke a rule: {each.rule} ({each.subject}): {each.message}" for each in broken)
-    decided = msgspec.structs.replace(
-        asked,
-        snapshot=there,
-        batch=batch,
-        policy=msgspec.structs.replace(policy, levels=()),  # where they start does not matter
-        made_after=(),
-        stopped=(),
-        deterministic_seconds=min(asked.deterministic_seconds, _AGAIN_SECONDS),
-    )
-    again = {each.pod for each in simulator.answer(decided, cache).plan.placements}
     seconds = round(time.monotonic() - started, 3)
     plan = msgspec.structs.replace(plan, report=msgspec.structs.replace(plan.report, seconds=seconds))
     allocations = {claim.id: claim.allocation for claim in asked.snapshot.claims if claim.allocation is not None}
@@ -106,7 +83,7 @@ def find(
     placed = tuple(each for each in plan.placements if each.pod not in own)
     waiting = sum(each.pod not in own for each in plan.unplaced)
     result = dataclasses.replace(result, others=OtherPods(placed, waiting))
-    return NodeAdditions(found, shapes, result, len(plan.placements), len(again), unknown_pools)
+    return NodeAdditions(found, shapes, result, unknown_pools)
 
 
 def _concerned(asked: Record, own: Collection[PodId]) -> Batch:
@@ -153,7 +130,6 @@ def document(answer: NodeAdditions) -> dict[str, Any]:
         "leastNodes": found.least_price if not is_priced else None,
         "proven": found.is_proven,
         "complete": found.is_complete,
-        "confirmed": answer.again >= answer.promised,
         "looked": [shape.name for shape in shapes.shapes],
         "unknownPools": list(answer.unknown_pools),
         "plan": plan_output.document(answer.result),
@@ -206,11 +182,6 @@ def notes(answer: NodeAdditions) -> Iterator[str]:
         yield (
             f"Of these nodes {counted(len(others.placed), 'waiting pod')} of the same or a higher priority would run "
             "too: they come first."
-        )
-    if answer.again < answer.promised:
-        yield (
-            f"When the scheduler decides with these nodes there, it places {answer.again} of {answer.promised} pods in "
-            "its time: add the nodes at once, and raise solver.budgetSeconds, or add some more."
         )
     if answer.unknown_pools:
         pools = ", ".join(answer.unknown_pools)

@@ -169,6 +169,11 @@ class Karpenter(Stoppable):
             body["spec"]["limits"] = dict(limits)
         self.plane.request("POST", NODE_POOLS, body)
 
+    def set_limits(self, pool: str, limits: Mapping[str, str]) -> None:
+        """Change what a pool may have in all."""
+        body = {"spec": {"limits": dict(limits)}}
+        self.plane.request("PATCH", f"{NODE_POOLS}/{pool}", body, content="application/merge-patch+json")
+
     def node_claims(self, pool: str) -> list[Json]:
         """List the NodeClaims of a pool: what Karpenter has asked its provider for."""
         found: list[Json] = self.plane.request("GET", f"{NODE_CLAIMS}?labelSelector={POOL_LABEL}%3D{pool}")["items"]

@@ -35,6 +35,7 @@ from solver.domain import (
     PodId,
     Preemption,
     Reason,
+    ResourceSlice,
     Snapshot,
     VolumeBinding,
     VolumeClaimId,
@@ -160,6 +161,18 @@ class Cluster:
         if isinstance(pod, Pod) and (name := pod.nominated_node_name) and is_void(pod, self._store.nodes.get(name)):
             return msgspec.structs.replace(transition, before=msgspec.structs.replace(pod, nominated_node_name=""))
         return transition
+
+    def opens_nothing(self, transition: Transition) -> bool:
+        """
+        Whether a slice was added or changed, and its pool is not complete: its devices cannot be used yet.
+
+        What such devices take of their nodes may change, where they do.
+        """
+        before, after = transition.before, transition.after
+        if not isinstance(after, ResourceSlice) or not self._store.slice_index.awaits_others(after):
+            return False
+        both = (before, after) if isinstance(before, ResourceSlice) else (after,)
+        return not any(device.takes_node_resources for each in both for device in each.devices)
 
     def nominated(self) -> tuple[Pod, ...]:
         """Return the pods, of any scheduler, that have a fresh nominated node and are not bound, sorted by key."""

@@ -32,7 +32,7 @@ from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.writer import ApiCall, Writer
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import GangReplacements, QueuedGangs, SchedulingQueue, StarvationTracker
+from scheduler.queue import GangReplacements, PreemptionDelays, QueuedGangs, SchedulingQueue, StarvationTracker
 from scheduler.queue_waker import QueueWaker
 from scheduler.settings import HistorySettings
 from scheduler.status.attempt_metrics import AttemptMetrics
@@ -181,6 +181,7 @@ class Town:
             waker=waker,
             fewer_writing=fewer_writing,
             starvation=starvation,
+            preemption_delays=PreemptionDelays(),
             gang_replacements=replacements,
             quarantine=Quarantine(self.metrics, lambda _, __: None),
             worker=cast("WorkerSupervisor", Absent()),

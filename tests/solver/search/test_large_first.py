@@ -17,9 +17,9 @@ from solver.solution import Solution
 from tests.support import builders as b
 
 
-def tight() -> Problem:
+def tight(*more: int) -> Problem:
     """Two nodes with 8 devices serve 4, 3, 5 and 4 together, and not in this order; each of them is a gang."""
-    sizes = (4, 3, 5, 4)
+    sizes = (4, 3, 5, 4, *more)
     claims = [b.claim(f"c{number}", b.request("gpu", count=count)) for number, count in enumerate(sizes)]
     pods = [b.member(b.pod(f"p{number}", f"c{number}"), f"g{number}") for number in range(len(sizes))]
     batch = b.batch(*pods, gangs=[b.gang(f"g{number}", 1, members=1) for number in range(len(sizes))])
@@ -47,9 +47,10 @@ def test_all_pods_find_a_place() -> None:
 
 
 def test_it_does_not_run_where_the_relaxation_leaves_pods_out() -> None:
-    problem = tight()
+    problem = tight(8)
     start = start_of(problem)
-    assert large_first(problem, start, levels(problem, start, bound=3), Budget.unbounded()) is start
+    assert len(start.choices) == 3
+    assert large_first(problem, start, levels(problem, start, bound=4), Budget.unbounded()) is start
 
 
 @pytest.mark.parametrize("is_left_out", [False, True])

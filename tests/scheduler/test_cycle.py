@@ -1406,4 +1406,6 @@ async def test_a_decision_knows_how_long_evictions_for_its_pods_have_been_held_b
         await until_idle()
 
     assert waits[-1] == {}, "another pod of its name waits anew"
-    assert not hall.parts.preemption_delays.marked(Batch(pods=(waiting,)), asyncio.get_running_loop().time()).preemption_waits
+    assert not hall.parts.preemption_delays.marked(
+        Batch(pods=(waiting,)), asyncio.get_running_loop().time()
+    ).preemption_waits

@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from e2e.neighbours.karpenter import NODE_CLAIMS
+from e2e.neighbours.karpenter import NODE_CLAIMS, POOL_LABEL
 from tests.support.controlplane import wait_until
 from tests.support.karpenter_world import DO_NOT_DISRUPT, GPUS_4, GPUS_8, KarpenterWorld
 
 pytestmark = pytest.mark.neighbours
 
 DISRUPTED = "karpenter.sh/disrupted"
+MERGE = "application/merge-patch+json"
 Record = Callable[[str, object], None]
 
 
@@ -63,55 +64,53 @@ def test_a_pool_goes_to_zero_and_comes_back(
             )
 
 
-def test_pods_move_together_when_karpenter_consolidates(
+def test_pods_move_together_when_karpenter_consolidates_but_those_that_say_no(
     world: KarpenterWorld, record_property: Record, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two nodes are half used: Karpenter drains one, and Dovetail places its pod on the other."""
-    world.pool(GPUS_8, consolidate_after="5s")
-    world.template("gpus-4", 4)
+    """Of two half used nodes it drains one, and Dovetail places its pod on the other; annotated pods keep theirs."""
+    kept, free = (world.pool(GPUS_8, name=name, consolidate_after="5s") for name in ("kept", "free"))
+    on_kept = {"nodeSelector": {POOL_LABEL: kept}}
+    for number in range(2):
+        world.train(f"fills-{number}", 4, **on_kept)
+        world.train(f"stays-{number}", 4, annotations={DO_NOT_DISRUPT: "true"}, **on_kept)
+        world.run(f"fills-{number}", f"stays-{number}")
+    stays = {name: world.bound()[name] for name in ("stays-0", "stays-1")}
+    assert len(set(stays.values())) == 2
+    template = {
+        "metadata": {"labels": {"app": "serve"}},
+        "spec": {**world.pod_spec("gpus-4"), "nodeSelector": {POOL_LABEL: free}},
+    }
     deployment = {
         "metadata": {"name": "serve"},
-        "spec": {
-            "replicas": 4,
-            "selector": {"matchLabels": {"app": "serve"}},
-            "template": {
-                "metadata": {"labels": {"app": "serve"}, "annotations": {}},
-                "spec": world.pod_spec("gpus-4"),
-            },
-        },
+        "spec": {"replicas": 4, "selector": {"matchLabels": {"app": "serve"}}, "template": template},
     }
     path = f"/apis/apps/v1/namespaces/{world.namespace}/deployments"
     world.plane.request("POST", path, deployment)
-    wait_until(lambda: len(world.running()) == 4)
-    assert world.made() == 2
-    kept = {node: [name for name, at in world.bound().items() if at == node] for node in world.bound().values()}
-    for pods in kept.values():  # the ReplicaSet deletes these first
+    wait_until(lambda: len(serving(world)) == 4)
+    assert world.made(free) == 2
+    for node in set(serving(world).values()):  # the ReplicaSet deletes one of each node first
+        pod = next(name for name, at in serving(world).items() if at == node)
         note = {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-10"}}}
-        pod = f"/api/v1/namespaces/{world.namespace}/pods/{pods[0]}"
-        world.plane.request("PATCH", pod, note, content="application/merge-patch+json")
+        where = f"/api/v1/namespaces/{world.namespace}/pods/{pod}"
+        world.plane.request("PATCH", where, note, content=MERGE)
+    for number in range(2):
+        world.delete_pod(f"fills-{number}")
     began = time.monotonic()
-    world.plane.request("PATCH", f"{path}/serve", {"spec": {"replicas": 2}}, content="application/merge-patch+json")
-    wait_until(lambda: world.made() == 1 and len(world.running()) == 2, seconds=120)
+    world.plane.request("PATCH", f"{path}/serve", {"spec": {"replicas": 2}}, content=MERGE)
+    wait_until(lambda: world.made(free) == 1 and len(serving(world)) == 2, seconds=120)
     seconds = time.monotonic() - began
     record_property("seconds", seconds)
     with capsys.disabled():
         sys.stdout.write(f"\n  two half used nodes became one {seconds:.1f} s after they were half used\n")
-    assert len(set(world.bound().values())) == 1
+    assert len(set(serving(world).values())) == 1
+    assert world.made(kept) == 2
+    assert {name: world.bound()[name] for name in stays} == stays
 
 
-def test_a_node_of_a_gang_is_not_drained_where_its_pods_say_so(world: KarpenterWorld) -> None:
-    """Neither half of the gang moves, though both would fit on one node."""
-    world.pool(GPUS_8, consolidate_after="1s")
-    names = world.gang("g", 2, 4, annotations={DO_NOT_DISRUPT: "true"})
-    fill = [world.train(f"fill-{number}", 4)["metadata"]["name"] for number in range(2)]
-    world.run(*names, *fill)
-    nodes = world.bound()
-    for each in fill:
-        world.delete_pod(each)
-    if len({nodes[each] for each in names}) == 1:
-        wait_until(lambda: world.made() == 1)
-    world.let_karpenter_look()
-    assert {each: world.bound()[each] for each in names} == {each: nodes[each] for each in names}
+def serving(world: KarpenterWorld) -> dict[str, str]:
+    """The running pods of the Deployment, with their nodes."""
+    running = world.running()
+    return {name: node for name, node in world.bound().items() if name.startswith("serve") and name in running}
 
 
 def test_no_pod_comes_to_a_node_that_karpenter_drains(world: KarpenterWorld) -> None:

@@ -10,7 +10,7 @@ from e2e.controlplane.access import RequestError
 from e2e.dovetail import Dovetail
 from scheduler.status.conditions import ConditionReason
 from tests.support.controlplane import wait_until
-from tests.support.karpenter_world import CPUS, GPUS_4, GPUS_8, KarpenterWorld
+from tests.support.karpenter_world import CLASS, CPUS, GPUS_4, GPUS_8, KarpenterWorld
 from tests.support.shell_world import RESOURCE
 
 pytestmark = pytest.mark.neighbours
@@ -69,6 +69,31 @@ def test_pods_that_wait_for_members_or_claims_get_none(world: KarpenterWorld) ->
     world.train("g-3", 8, gang="g", size=4)
     world.run("g-0", "g-1", "g-2", "g-3")
     assert world.made() == 4
+
+
+def test_a_pod_beyond_its_quota_gets_no_node_though_there_is_no_room(world: KarpenterWorld) -> None:
+    world.pool(GPUS_8)
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}}
+    limits = [{"deviceClass": CLASS, "limit": 8}]
+    quotas = "/apis/dovetail.dev/v1alpha1/devicequotas"
+    body = {
+        "apiVersion": "dovetail.dev/v1alpha1",
+        "kind": "DeviceQuota",
+        "metadata": {"name": world.word},
+        "spec": {"namespaceSelector": selector, "resources": limits},
+    }
+    world.plane.request("POST", quotas, body)
+    try:
+        world.train("first", 8)
+        world.run("first")
+        world.train("second", 8)
+        world.wait_for("QuotaExceeded", "second")
+        world.let_karpenter_look()
+        assert world.made() == 1
+    finally:
+        world.plane.request("DELETE", f"{quotas}/{world.word}")
+    world.run("second")
+    assert world.made() == 2
 
 
 def test_a_pod_that_preempts_gets_no_node(world: KarpenterWorld) -> None:
@@ -157,17 +182,22 @@ def test_a_gang_that_fits_in_no_domain_says_so_and_gets_no_node(world: Karpenter
     world.run(*names)
 
 
-def test_a_claim_in_use_elsewhere_gets_no_node(world: KarpenterWorld) -> None:
+def test_a_pod_whose_claim_is_on_a_full_node_gets_one_node_in_vain(world: KarpenterWorld) -> None:
+    """Karpenter 1.15 reads labels of an allocation's node selector, and not the name of its node."""
     world.pool(GPUS_8)
     world.claim("shared", 1)
     named = [{"name": "gpu", "resourceClaimName": "shared"}]
     world.train("first", resourceClaims=named)
     world.run("first")
-    filler = {"resources": {"requests": {"cpu": "191"}, "claims": [{"name": "gpu"}]}}
-    world.train("second", resourceClaims=named, containers=[{"name": "main", "image": "example.com/none", **filler}])
-    world.wait_for("Unschedulable", "second")
+    large = {"requests": {"cpu": "191"}, "claims": [{"name": "gpu"}]}
+    container = {"name": "main", "image": "example.com/none", "resources": large}
+    world.train("second", resourceClaims=named, containers=[container])
+    wait_until(lambda: world.made() == 2 and len(world.ready_nodes()) == 2)
     world.let_karpenter_look()
-    assert world.made() == 1
+    assert world.made() == 2
+    assert world.reasons("second") == {"Unschedulable"}
+    world.delete_pod("first")
+    world.run("second")
 
 
 def test_a_cpu_pod_gets_the_cheap_node(world: KarpenterWorld) -> None:

@@ -116,3 +116,12 @@ def test_the_document_has_every_reason_once() -> None:
     ]
 
     assert rows == [each.value for each in ConditionReason]
+
+
+def test_the_page_about_autoscalers_says_what_each_reason_does() -> None:
+    page = Path(__file__).parents[3] / "docs" / "autoscalers.md"
+    table = page.read_text().partition("## What each reason does")[2].partition("\n- **")[0]
+    rows = [row for row in table.splitlines() if row.startswith("| `")]
+    told = {reason for reason in ConditionReason if any(f"`{reason}`" in row.split("|")[1] for row in rows)}
+    assert told == set(ConditionReason)
+    assert all(cell.strip() for row in rows for cell in row.strip("|").split("|")), "each autoscaler's column is filled"

@@ -47,7 +47,7 @@ def test_all_pods_find_a_place() -> None:
 
 
 def test_it_does_not_run_where_the_relaxation_leaves_pods_out() -> None:
-    problem = tight(8)
+    problem = tight(9)  # more than a node has
     start = start_of(problem)
     assert len(start.choices) == 3
     assert large_first(problem, start, levels(problem, start, bound=4), Budget.unbounded()) is start

@@ -23,8 +23,8 @@ class QueueWaker:
     def wake(self, transitions: Sequence[Transition]) -> None:
         """Hint the pods whose reasons these transitions may have removed."""
         for transition in transitions:
-            if not self._cluster.opens_nothing(transition):
-                self._queue.wake(self._cluster.without_void_nomination(transition))
+            if (told := self._cluster.told(transition)) is not None:
+                self._queue.wake(told)
             for pod in self._cluster.unblocked(transition):
                 self._queue.victims_gone(pod, self._clock())
             if transition.conflict is not None:

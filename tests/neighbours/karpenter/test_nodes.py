@@ -69,10 +69,10 @@ def test_pods_move_together_when_karpenter_consolidates_but_those_that_say_no(
 ) -> None:
     """Of two half used nodes it drains one, and Dovetail places its pod on the other; annotated pods keep theirs."""
     kept, free = (world.pool(GPUS_8, name=name, consolidate_after="5s") for name in ("kept", "free"))
-    on_kept = {"nodeSelector": {POOL_LABEL: kept}}
+    on_kept = {POOL_LABEL: kept}
     for number in range(2):
-        world.train(f"fills-{number}", 4, **on_kept)
-        world.train(f"stays-{number}", 4, annotations={DO_NOT_DISRUPT: "true"}, **on_kept)
+        world.train(f"fills-{number}", 4, nodeSelector=on_kept)
+        world.train(f"stays-{number}", 4, annotations={DO_NOT_DISRUPT: "true"}, nodeSelector=on_kept)
         world.run(f"fills-{number}", f"stays-{number}")
     stays = {name: world.bound()[name] for name in ("stays-0", "stays-1")}
     assert len(set(stays.values())) == 2

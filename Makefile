@@ -1,5 +1,5 @@
 # Needs only make, Python 3.11 or newer and the package registries; everything else is fetched into caches.
-# `make help` lists the targets.
+# `make help` lists the targets of every day, `make help ARGS=all` all of them.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -33,9 +33,12 @@ VENV := .venv/bin
 
 .PHONY: help run nodes gpu compare questions latency scale differential reading bench traces regression neighbours chaos hostile upstream upstream-short perf versions upgrade rollout takeover alerts dashboards chart controlplane test unit integration nodes-quick nodes-slow oldest lint types layers format fix config reference api-schema monitoring chart-templates front browser site sync wheel wheel-check sbom image release release-image release-check release-notes sign vulnerabilities workflows
 
-help: ## List the targets
+FIRST := run nodes controlplane compare test unit integration fix site release
+
+help: ## List the targets of every day (ARGS=all: all of them)
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
-		printf '  make %-16s%s\n' "$$name" "$$text"; done
+		[[ "$(ARGS)" != all && " $(FIRST) " != *" $$name "* ]] || printf '  make %-16s%s\n' "$$name" "$$text"; done
+	@[[ "$(ARGS)" == all ]] || printf '  make %-16s%s\n' "help ARGS=all" "The other targets, too"
 
 run: sync ## Watch Dovetail schedule the examples on a real control plane (ARGS=--once ends with a summary)
 	@$(VENV)/python -m e2e.run $(ARGS)

@@ -62,7 +62,7 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="make scale", description=__doc__)
+    parser = argparse.ArgumentParser(prog="measure scale", description=__doc__)
     parser.add_argument("--only", action="append", choices=[*_LARGE, _TWO], help="only this; repeatable (idle, freed)")
     parser.add_argument("--nodes", type=at_least_one, default=5000, metavar="N", help="nodes of 8 devices (5000)")
     parser.add_argument("--seconds", type=at_least_one, default=60, metavar="N", help="of each measurement (60)")

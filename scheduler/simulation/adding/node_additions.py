@@ -9,7 +9,7 @@ the rules (`solver.verify`).
 import dataclasses
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TextIO
 
 import msgspec
@@ -211,16 +211,15 @@ def notes(answer: NodeAdditions) -> Iterator[str]:
             "too: they come first."
         )
     if answer.coming.nodes:
-        claims = ", ".join(each.claim for each in answer.coming.nodes)
+        claims = _claims([each.claim for each in answer.coming.nodes])
         yield (
-            f"{counted(len(answer.coming.nodes), 'node')} counted as there: Karpenter is making them (NodeClaims "
-            f"{claims}). Pods that have a place there start when the node and its devices are ready."
+            f"{counted(len(answer.coming.nodes), 'node')} counted as there, which Karpenter is making: {claims}. Pods "
+            "that have a place there start when the node and its devices are ready."
         )
     if answer.coming.unknown:
-        claims = ", ".join(answer.coming.unknown)
         yield (
-            f"Not counted: NodeClaims {claims}, which Karpenter is making into nodes. No node of their instance type "
-            "shows its slices, or the type is not chosen yet. Wait for them, or describe it with --shapes FILE."
+            f"Not counted: {_claims(answer.coming.unknown)}, which Karpenter is making into nodes. No node of the "
+            "instance type shows its slices, or the type is not chosen yet. Wait, or describe it with --shapes FILE."
         )
     if answer.offered.unknown_pools:
         pools = ", ".join(answer.offered.unknown_pools)
@@ -229,6 +228,10 @@ def notes(answer: NodeAdditions) -> Iterator[str]:
             "to show its slices. Describe them with --shapes FILE."
         )
     yield from answer.result.defects
+
+
+def _claims(names: Sequence[str]) -> str:
+    return f"{'NodeClaim' if len(names) == 1 else 'NodeClaims'} {', '.join(names)}"
 
 
 def _table(answer: NodeAdditions) -> Table:

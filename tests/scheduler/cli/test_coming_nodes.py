@@ -121,5 +121,5 @@ def test_the_answer_says_what_is_under_way(tmp_path: Path, capsys: Capture) -> N
     assert m.run("fit", *files, "--add-nodes") == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "No node has to be added: the pod starts on the nodes that there are or that are coming." in told
-    assert "1 node counted as there: Karpenter is making them (NodeClaims pool-a)." in told
-    assert "Not counted: NodeClaims pool-b, which Karpenter is making into nodes." in told
+    assert "1 node counted as there, which Karpenter is making: NodeClaim pool-a." in told
+    assert "Not counted: NodeClaim pool-b, which Karpenter is making into nodes." in told

@@ -333,7 +333,7 @@ def test_a_node_that_karpenter_is_making_is_not_asked_for_again(asker: Asker, tm
     found = asker.ask(*trainer(count=2), adds=True)
 
     assert (found.fits, found.nodes, [each.node for each in found.placements]) == (True, (), ["on-its-way"])
-    assert any("NodeClaims on-its-way" in each for each in found.warnings)
+    assert any("NodeClaim on-its-way" in each for each in found.warnings)
 
 
 def test_without_a_manifest_only_nodes_can_be_asked_for(asker: Asker) -> None:

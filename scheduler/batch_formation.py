@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from scheduler.cluster import split_by_nominations
+from scheduler.cluster import split_by_held_room
 from scheduler.components import Components
 from scheduler.isolated_lane import PutBackAll
 from scheduler.observe.metrics import Subsystem
@@ -114,13 +114,13 @@ class BatchFormation:
 
     def _by_nomination(self, batch: Batch) -> FormedBatches:
         """
-        Split a batch into parts each of which sees one set of room that is held for nominated pods.
+        Split a batch into parts each of which sees one set of room that is kept for nominated pods and by holds.
 
-        Pods that have a node nominated come by themselves: for the others their room is held, for them it is free.
+        Pods that have a node nominated come by themselves: for the others their room is kept, for them it is free.
         """
         nominated = self._parts.cluster.nominated()
         names = {pod.id for pod in nominated}
-        parts = tuple(split_by_nominations(batch, nominated))
+        parts = tuple(split_by_held_room(batch, nominated, self._parts.cluster.holds.values()))
         return FormedBatches(
             others=[part for part in parts if names.isdisjoint(pod.id for pod in part.pods)],
             nominated=[part for part in parts if not names.isdisjoint(pod.id for pod in part.pods)],

@@ -16,6 +16,7 @@ from solver.domain import (
     CSINode,
     CSIStorageCapacity,
     DeviceClass,
+    DeviceHold,
     DeviceQuota,
     DeviceTaintRule,
     Namespace,
@@ -52,6 +53,7 @@ class Kind(StrEnum):
     BUDGETS = "poddisruptionbudgets"
     POD_GROUPS = "podgroups"
     COSCHEDULING_GROUPS = "podgroups.scheduling.x-k8s.io"
+    HOLDS = "deviceholds"
     QUOTAS = "devicequotas"
 
 
@@ -87,6 +89,7 @@ Object = (
     | StorageObject
     | PodDisruptionBudget
     | PodGroup
+    | DeviceHold
     | DeviceQuota
 )
 

@@ -17,7 +17,9 @@ from scheduler.commit.local_taints import FailedDevices, LocalTaints
 from scheduler.commit.prebind import PreBind, PreemptionBackoff
 from scheduler.commit.speculative_finalizers import SpeculativeFinalizers
 from scheduler.commit.stale_allocations import StaleAllocations
+from scheduler.features import Feature
 from scheduler.history.decision_history import DecisionHistory
+from scheduler.holds.hold_keeper import HoldKeeper
 from scheduler.isolated_lane import IsolatedLane
 from scheduler.kube.client import Client
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
@@ -98,6 +100,7 @@ class Components:
     quarantine: Quarantine
     attempt_metrics: AttemptMetrics
     fleet_counter: FleetCounter
+    holds: HoldKeeper
     telemetry: SolverTelemetry
     writer: Writer
     metrics: Metrics
@@ -150,10 +153,19 @@ def assemble(
         quarantine=Quarantine(metrics, reports.record_unreadable),
         attempt_metrics=attempts,
         fleet_counter=FleetCounter(worker, cluster, metrics, settings, also=attempts.report_oldest),
+        holds=HoldKeeper((client, writer, cluster), settings.device_holds, metrics, waker.wake, _no_holds(served)),
         telemetry=telemetry,
         writer=writer,
         metrics=metrics,
     )
+
+
+def _no_holds(served: DiscoveredKinds) -> str:
+    """Say why no room can be held in this cluster; empty where it can."""
+    if served.has(Kind.HOLDS):
+        return ""
+    missing = next((str(each) for each in served.missing if each.feature is Feature.HOLDS), "")
+    return missing or "the kind DeviceHold is not installed: apply deploy/components/holds"
 
 
 def equivalence_keys(
@@ -162,10 +174,14 @@ def equivalence_keys(
     backoff: PreemptionBackoff,
     clock: Callable[[], float] = time.monotonic,
 ) -> EquivalenceKeys:
-    """Make what gives pods their keys; one that may not evict for a while, or has nodes reserved, gets none."""
+    """
+    Make what gives pods their keys.
+
+    One that may not evict for a while, has nodes reserved, or for which room is held, gets none.
+    """
 
     def has_history(pod: Pod) -> bool:
-        return pod.uid in backoff or starvation.has_nodes(pod.uid)
+        return pod.uid in backoff or starvation.has_nodes(pod.uid) or cluster.holds.has_seat_for(pod)
 
     return EquivalenceKeys(
         cluster.claim,

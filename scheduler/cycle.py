@@ -95,6 +95,7 @@ class SchedulingCycle:
         elif change.kind is Kind.POD_GROUPS:
             self._parts.pod_groups.see(transitions[0])
         self._parts.waker.wake(transitions)
+        self._parts.holds.see(transitions)
         self._parts.prebind.see(change)
 
     async def warm_up(self) -> None:
@@ -300,18 +301,17 @@ class SchedulingCycle:
                 self._parts.attempt_metrics.add(after)
                 if not is_known:
                     self._parts.attempt_metrics.queued(queue.state(after.id), "PodAdd")
-        for transition in transitions:
-            before = transition.before
-            if not isinstance(before, Pod):
-                continue
-            self._parts.gang_replacements.see(before, after if isinstance(after, Pod) else None, now)
-            is_here = isinstance(after, Pod) and after.uid == before.uid
-            if after is None:  # the queue itself notices another pod of the same name
-                queue.remove(before.id)
-            if not (is_here and queue.state(before.id) is not None):
-                self._forget(before.uid)
-            if after is None and before.gang is not None:
-                self._parts.pod_groups.left(before.gang)
+        before = transitions[0].before
+        if not isinstance(before, Pod):
+            return
+        self._parts.gang_replacements.see(before, after if isinstance(after, Pod) else None, now)
+        is_here = isinstance(after, Pod) and after.uid == before.uid
+        if after is None:  # the queue itself notices another pod of the same name
+            queue.remove(before.id)
+        if not (is_here and queue.state(before.id) is not None):
+            self._forget(before.uid)
+        if after is None and before.gang is not None:
+            self._parts.pod_groups.left(before.gang)
 
     def _forget(self, pod_uid: str) -> None:
         self._parts.attempt_metrics.forget(pod_uid)

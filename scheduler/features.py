@@ -20,6 +20,7 @@ class Feature(StrEnum):
     EXTENDED_RESOURCES = "extended-resources"
     VOLUMES = "volumes"
     POD_GROUPS = "pod-groups"
+    HOLDS = "holds"
     QUOTAS = "device-quotas"
 
     @property
@@ -33,6 +34,7 @@ CONSEQUENCES: Final[Mapping[Feature, str]] = {
     Feature.EXTENDED_RESOURCES: "pods whose extended resources are served by devices (DRA) wait",
     Feature.VOLUMES: "pods with PersistentVolumeClaims wait",
     Feature.POD_GROUPS: "pods that belong to a PodGroup wait",
+    Feature.HOLDS: "no room is held for pods to come, and DeviceHolds that exist hold nothing",
     Feature.QUOTAS: "no DeviceQuota is kept",
 }
 """What is different without a feature."""
@@ -92,6 +94,10 @@ RIGHTS: Final[Mapping[Feature, tuple[Right, ...]]] = {
         *_each("patch", "scheduling.k8s.io", "podgroups/status", Kind.POD_GROUPS),
         *_each("list watch", "scheduling.x-k8s.io", "podgroups", Kind.COSCHEDULING_GROUPS),
     ),
+    Feature.HOLDS: (
+        *_each("get list watch create delete", "dovetail.dev", "deviceholds", Kind.HOLDS),
+        *_each("patch", "dovetail.dev", "deviceholds/status", Kind.HOLDS),
+    ),
     Feature.QUOTAS: (*_each("list watch", "dovetail.dev", "devicequotas", Kind.QUOTAS),),
 }
 
@@ -100,6 +106,7 @@ KINDS: Final[Mapping[Feature, frozenset[Kind]]] = {
     Feature.EXTENDED_RESOURCES: frozenset(),
     Feature.VOLUMES: STORAGE_KINDS,
     Feature.POD_GROUPS: frozenset({Kind.POD_GROUPS, Kind.COSCHEDULING_GROUPS}),
+    Feature.HOLDS: frozenset({Kind.HOLDS}),
     Feature.QUOTAS: frozenset({Kind.QUOTAS}),
 }
 """The kinds that are not watched without a feature."""

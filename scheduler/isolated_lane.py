@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from scheduler.cluster import Cluster, split_by_nominations
+from scheduler.cluster import Cluster, split_by_held_room
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.tracebacks import traceback_text
@@ -202,7 +202,9 @@ class IsolatedLane:
             return decision
 
         try:
-            for part in tuple(split_by_nominations(Batch(pods=pods), self._cluster.nominated())):
+            for part in tuple(
+                split_by_held_room(Batch(pods=pods), self._cluster.nominated(), self._cluster.holds.values())
+            ):
                 decision, held = await carrier.decide_with(part, ask)
                 self._note_overtaken(keys, held=held)
                 decided |= {pod.uid for pod in part.pods}

@@ -206,6 +206,7 @@ class Replica:
             self._kept(Subsystem.MISSPELLED_SCHEDULERS, misspelled.run),
             self._kept(Subsystem.POD_GROUPS, parts.pod_groups.run),
             self._kept(Subsystem.FLEET, parts.fleet_counter.run),
+            self._kept(Subsystem.HOLDS, parts.holds.run),
             self._kept(Subsystem.REPAIR, self._make_repairer().run),
             self._kept(Subsystem.API, partial(answer_callers, *api)),
             self._kept(Subsystem.STATUS, parts.status.run),
@@ -233,7 +234,7 @@ class Replica:
         """Make what repairs the fleet, where the settings say so."""
         parts = self._parts
         access = AdvisorParts(self._context.client, parts.writer, parts.cluster, parts.queue, parts.worker)
-        return Repairer(access, None, (parts.status, self._context.metrics), self._context.settings)
+        return Repairer(access, parts.holds, (parts.status, self._context.metrics), self._context.settings)
 
     def _make_reporter(self, elector: LeaderElector, served: DiscoveredKinds, ages: WatchAges) -> LeaderReporter:
         """Make what says in the Lease how this replica does while it leads."""

@@ -13,6 +13,7 @@ from scheduler.change import Object
 from solver.domain import (
     Claim,
     CSIStorageCapacity,
+    DeviceHold,
     Node,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -49,7 +50,7 @@ def closed(value: Object, why: str) -> Object:
     match value:
         case Pod(node_name=""):
             return msgspec.structs.replace(value, nominated_node_name="", invalid=cut(why))
-        case Pod() | Claim() | ResourceSlice() | PersistentVolumeClaim() | PodGroup():
+        case Pod() | Claim() | ResourceSlice() | PersistentVolumeClaim() | PodGroup() | DeviceHold():
             return msgspec.structs.replace(value, invalid=cut(why))
         case Node():
             return msgspec.structs.replace(value, is_unschedulable=True, allocatable=())

@@ -21,7 +21,11 @@ from .fleet import grouped_supply as grouped_supply
 from .fleet import selected_devices as selected_devices
 from .fleet import selected_pools as selected_pools
 from .fleet import totals_of as totals_of
+from .held_room import as_running as as_running
+from .held_room import running_place as running_place
+from .holds.held_places import places_of as places_of
 from .preemption.nominated_room import reserve_for_nominated as reserve_for_nominated
+from .preemption.what_if import after_plan as after_plan
 from .preemption.what_if import is_freed as is_freed
 from .preemption.what_if import snapshot_after as snapshot_after
 from .preemption.what_if import with_nodes as with_nodes

@@ -3,7 +3,7 @@ The story on one page: how a batch becomes a plan.
 
 A decision is a sequence of rounds. `_round` runs these steps on a batch:
 
-1. reserve room for nominated pods, and `prepare` the dense problem;
+1. hold room for pods to come (`held_room`), reserve it for nominated pods, and `prepare` the dense problem;
 2. place pods by the `greedy`: the first solution; one pod alone gets the best of all ways (`search.exhaustive`);
 3. `search` for a better solution, or a proof;
 4. assign volumes (`volume_matching`), and `extract` named devices;
@@ -15,6 +15,7 @@ Three findings start another round on a smaller batch:
 - some pods are hard to decide and independent of the others: the others are decided first (`_deferred`);
 - some pods get no volumes after all: the others are decided without them (`_without_contended`);
 - pods of low priority stand in the way of victims: pods of high priority are decided first (`_important_first`).
+Before, pods for which room is held are placed on it, without a round, where they fit (`holds`).
 
 Called by the worker of the shell, by simulation and by diagnosis.
 """
@@ -28,7 +29,7 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from solver import extract, greedy, reservations, unplaced, volume_matching
+from solver import extract, greedy, held_room, reservations, unplaced, volume_matching
 from solver.domain import (
     Batch,
     Budget,
@@ -46,6 +47,8 @@ from solver.domain import (
     UndecidedCause,
     Unplaced,
 )
+from solver.holds import seats_first
+from solver.holds.seating import SeatingContext
 from solver.model.objective import best_of, evaluate
 from solver.preemption import nominated_room, preempt
 from solver.problem.prepare import prepare
@@ -99,12 +102,8 @@ class _Decision:
 
     def defers_hard_pods(self) -> bool:
         """Whether hard pods may be left for a decision of their own."""
-        return (
-            self.searches
-            and self.budget.may_defer
-            and self.budget.has_half()
-            and self.budget.params.runs(SearchStage.DEFERRAL)
-        )
+        budget = self.budget
+        return self.searches and budget.may_defer and budget.has_half() and budget.params.runs(SearchStage.DEFERRAL)
 
     def decided_whole(self) -> "_Decision":
         """Return the decision for a further round, which defers no pods."""
@@ -115,16 +114,19 @@ def _decided(decision: _Decision, batch: Batch) -> Plan:
     """Run the rounds, report where they stopped, and take out the pods that need another decision."""
     budget = decision.budget
     batch = _without_repetitions(batch)
-    plan = _round(decision, batch)
+    plan = seats_first.decided(
+        decision.snapshot,
+        batch,
+        SeatingContext(decision.policy, decision.cache, budget),
+        lambda then, part, rules: _round(replace(decision, snapshot=then, policy=rules), part),
+        is_seating=decision.searches,
+    )
     decision.cache.paid_units += budget.work.cost.spent
     plan = _without_skipped(plan, batch, budget.work) if budget.may_defer else plan
     work = budget.work
+    left_out, quarantined = tuple(work.left_out) if any(work.left_out) else (), tuple(work.quarantined.values())
     report = structs.replace(
-        plan.report,
-        stopped=work.stops,
-        left_out=tuple(work.left_out) if any(work.left_out) else (),
-        quarantined=tuple(work.quarantined.values()),
-        defects=tuple(work.defects),
+        plan.report, stopped=work.stops, left_out=left_out, quarantined=quarantined, defects=tuple(work.defects)
     )
     return structs.replace(plan, report=report)
 
@@ -133,8 +135,9 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
     """Decide a batch, and start another round where that has to be done without some of its pods."""
     budget, policy, cache = decision.budget, decision.policy, decision.cache
 
-    # Room is reserved for pods with a nominated node, then the problem is built.
-    snapshot = nominated_room.reserve_for_nominated(decision.snapshot, batch, policy, cache, budget.at("holding"))
+    # Room is held for others and reserved for pods with a nominated node, then the problem is built.
+    snapshot = held_room.as_seen(decision.snapshot, batch, cache.running_places)
+    snapshot = nominated_room.reserve_for_nominated(snapshot, batch, policy, cache, budget.at("holding"))
     problem = prepare(snapshot, batch, policy, cache, budget)
 
     first = _first_of(decision, problem)

@@ -6,8 +6,9 @@ Make a solution concrete: counts of types become named devices, choices become p
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final
 
 from solver.domain import (
@@ -53,14 +54,19 @@ class Extracted:
     allocations: tuple[ClaimAllocation, ...]
 
 
-def extract(problem: Problem, solution: Solution | AssignedVolumes) -> Extracted:
+def extract(
+    problem: Problem,
+    solution: Solution | AssignedVolumes,
+    held: Mapping[int, frozenset[int]] = MappingProxyType({}),
+) -> Extracted:
     """
     Name devices for every choice: those that leave most pairs, else in the order in which slices publish them.
 
-    Choices that get no volumes are dropped.
+    Choices that get no volumes are dropped. `held` are devices that are held for pods, as records by position in the
+    batch: each pod gets its own before any other.
     """
     settled = solution if isinstance(solution, AssignedVolumes) else assign_volumes(problem, solution)
-    return _Extraction(problem, settled).run()
+    return _Extraction(problem, settled, held).run()
 
 
 @dataclass(slots=True, eq=False)
@@ -68,11 +74,14 @@ class _Extraction:
     """
     The state of one extraction; `results` are by claim: (request position, alternative, record).
 
-    `free` are the free devices of a type on a node, `taken` the devices given to claims.
+    `free` are the free devices of a type on a node, `taken` the devices given to claims, `own` those that are held for
+    the pod that is served.
     """
 
     problem: Problem
     settled: AssignedVolumes
+    held: Mapping[int, frozenset[int]]
+    own: frozenset[int] = frozenset()
     free: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)
     results: dict[ClaimId, list[tuple[int, int, int]]] = field(default_factory=dict)
@@ -82,6 +91,7 @@ class _Extraction:
         problem, solution = self.problem, self.settled.solution
         for shared in solution.shared.values():
             owner = problem.shared[shared.shared]
+            self.own = self._held_for(owner.claim.id)
             self._serve((shared.node, shared.described(problem)), owner.parts, owner.sources, shared.picks)
             self._allocate((owner.claim.id,), shared.node)
         served: defaultdict[int, int] = defaultdict(int)
@@ -94,6 +104,7 @@ class _Extraction:
             position, sources = pod_class.members[member], pod_class.sources[member]
             choices[position] = number
             special = pod_class.specials[member]
+            self.own = self.held.get(position, frozenset())
             self._serve((choice.node, problem.group(choice.node)), pod_class.parts, sources, choice.picks)
             pod = problem.pod(position)
             shared_ids = {problem.shared[each].claim.id for each in pod_class.shared}
@@ -110,6 +121,11 @@ class _Extraction:
             self._placement(position, choices[position], specials.get(position)) for position in sorted(choices)
         )
         return Extracted(placements, tuple(self.allocations.values()))
+
+    def _held_for(self, claim: ClaimId) -> frozenset[int]:
+        """Return the devices that are held for the pods that share a claim."""
+        users = (records for position, records in self.held.items() if claim in self.problem.pod(position).claim_ids)
+        return frozenset[int]().union(*users)
 
     def _placement(self, position: int, choice: int, special: ExtendedResourceClaim | None) -> Placement:
         pod, volume_index, names = self.problem.pod(position), self.problem.volume_index, self.settled.names[choice]
@@ -181,9 +197,12 @@ class _Extraction:
         return [self._next(key) for _ in range(count)]
 
     def _next(self, key: tuple[int, int]) -> int:
-        """Take the free device of a type that leaves most pairs of devices, else the first."""
+        """Take a free device of a type: one that is held, else the one that leaves most pairs, else the first."""
         free, pairing = self.free[key], self.problem.inventory.pairings.get(key[0])
-        if pairing is None or len(free) == 1:
+        held = next((record for record in free if record in self.own), None) if self.own else None
+        if held is not None:
+            chosen = held
+        elif pairing is None or len(free) == 1:
             chosen = free[0]
         else:
             chosen = min(free, key=lambda record: pairing.lost(record, self._is_left))

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
+import numpy as np
 
-from solver import extract
+from solver import extract, held_room
+from solver.arrays import Mask
 from solver.domain import FITS_ALONE, Batch, Budget, Reason, ReasonCode, SearchReport, Unplaced
 from solver.explain import Explanation, incurable, quota_reasons
 from solver.explain.device_reasons import WinnersByNode
@@ -82,8 +84,13 @@ class _Reasons:
     ) -> "_Reasons":
         solution, report, extracted = found
         after = _AfterPlan(problem, solution, extracted, budget, cache)
+        unheld = _Unheld(problem, budget, cache)
         before = Explanation(
-            problem, placement_state.trackers(problem), budget, after.explanation if extracted.placements else None
+            problem,
+            placement_state.trackers(problem),
+            budget,
+            after.explanation if extracted.placements else None,
+            unheld.nodes,
         )
         return cls(
             problem=problem,
@@ -116,6 +123,40 @@ class _Reasons:
         gang = self.before.short_gang(first)
         named = {namespace: self.winners.named(found, nodes, pod, gang) for namespace, pod in kinds.items()}
         return {position: named[problem.pod(position).id.namespace] for position in waiting}
+
+
+@dataclass(slots=True, eq=False)
+class _Unheld:
+    """The problem as if no room were held for others (DeviceHold): where one pod of each family would fit by itself."""
+
+    problem: Problem
+    budget: Budget
+    cache: SolverCache
+    explanation: Explanation | None = None
+    is_asked: bool = False
+
+    def nodes(self, pod_class: PodClass) -> Mask | None:
+        """Return the nodes for a class; None where no room is held, or time is up."""
+        if not self.is_asked and not self.budget.should_stop():
+            self.is_asked, self.explanation = True, self._made()
+        if self.explanation is None:
+            return None
+        first = self.problem.pod(self.problem.classes[pod_class.family].members[0]).id
+        alone = self.explanation.problem
+        family = next((each for each in alone.families if alone.pod(each[0].members[0]).id == first), ())
+        found = np.zeros(self.problem.node_count, dtype=np.bool_)
+        if family:
+            found[self.explanation.fitting(family)] = True
+        return found & pod_class.verdicts.allowed
+
+    def _made(self) -> Explanation | None:
+        free = held_room.without_places(self.problem.snapshot)
+        if free is self.problem.snapshot:
+            return None
+        firsts = (self.problem.pod(family[0].members[0]) for family in self.problem.families)
+        alone = Batch(pods=tuple(msgspec.structs.replace(pod, gang=None) for pod in firsts))
+        left = prepare(free, alone, self.problem.policy, self.cache)
+        return Explanation(left, placement_state.trackers(left), self.budget)
 
 
 @dataclass(slots=True, eq=False)

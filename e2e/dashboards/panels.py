@@ -258,6 +258,8 @@ DEVICES: Final = Board(
             about="Only with metrics.perNode.",
         ),
         _increase("Devices in two allocations", "dovetail_duplicate_devices_total", about="docs/runbook.md"),
+        _highest("Places that are held for pods to come", "dovetail_held_places"),
+        _increase("DeviceHolds that have ended", "dovetail_holds_ended_total", "ending", about="docs/holds.md"),
         _panel(
             "Repair plans by state",
             ("sum by (goal, state) (dovetail_repair_plans{@})", "{{goal}} · {{state}}"),

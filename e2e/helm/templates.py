@@ -28,6 +28,7 @@ PARTS: Final = {
     "extended-resources": ("components/extended-resources", "features.extendedResources"),
     "volumes": ("components/volumes", "features.volumes"),
     "pod-groups": ("components/pod-groups", "features.podGroups"),
+    "holds": ("components/holds", "features.holds"),
     "device-quotas": ("components/device-quotas", "features.deviceQuotas"),
     "secure-metrics": ("components/secure-metrics", "secureMetrics.enabled"),
     "repair": ("components/repair", "repair.enabled"),
@@ -39,6 +40,7 @@ PARTS: Final = {
     "admission-features": ("admission/features", "admission.features.enabled"),
     "admission-limits": ("admission/limits", "admission.limits.enabled"),
     "admission-allocations": ("admission/allocations", "admission.allocations.enabled"),
+    "admission-holds": ("admission/holds", "admission.holds.enabled"),
 }
 """Components: the template of each, its folder, and the value that switches it on."""
 
@@ -319,6 +321,7 @@ FREE: Final = {
     "admission.features.params",
     "admission.limits.params",
     "admission.allocations.params",
+    "admission.holds.params",
     "monitoring.endpoint",
     "monitoring.labels",
     "nodeSelector",

@@ -49,6 +49,7 @@ _CLUSTER_SCOPED: Final = (
     ("resource.k8s.io/v1", "resourceslices"),
     ("resource.k8s.io/v1", "deviceclasses"),
     (versions.taint_rules(), "devicetaintrules"),
+    ("dovetail.dev/v1alpha1", "deviceholds"),
     ("v1", "persistentvolumes"),
     ("storage.k8s.io/v1", "storageclasses"),
     ("storage.k8s.io/v1", "csinodes"),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import msgspec
 
 from scheduler.change import Kind, Transition, is_at_least
+from scheduler.cluster.holds.hold_cache import AssumedHolds
 from scheduler.cluster.nominations import Nomination
 from scheduler.cluster.storage import VolumeAssumption
 from scheduler.cluster.table import changed_keys
@@ -41,6 +42,8 @@ class PodAssumption(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     node_allocatable: tuple[NodeAllocatableClaimStatus, ...] = ()
     """Node allocatable resources that its claims consume (KEP-5517); not in its status yet."""
+    place: str = ""
+    """The place of a hold that it uses up (`Placement.place`)."""
 
 
 class ClaimAssumption(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +83,7 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     stale: tuple[PodId, ...] = ()
     """Pods whose nomination is stale and does not count."""
     volumes: tuple[VolumeAssumption, ...] = ()
+    holds: AssumedHolds = AssumedHolds()
     withdrawn: tuple[WithdrawnDevice, ...] = ()
     """What a replica that started later cannot know (`Snapshot.withdrawn`)."""
 
@@ -181,7 +185,11 @@ class AssumeCache:
         if placement.extended_resource_claim is not None:
             self._committing.add(placement.pod_uid)
         self._pods[placement.pod] = PodAssumption(
-            pod=placement.pod, uid=placement.pod_uid, node=placement.node, node_allocatable=placement.node_allocatable
+            pod=placement.pod,
+            uid=placement.pod_uid,
+            node=placement.node,
+            node_allocatable=placement.node_allocatable,
+            place=placement.place,
         )
 
     def assume_claim(
@@ -263,7 +271,8 @@ class AssumeCache:
         known = self._pods.get(pod.id)
         if known is None or known.uid != pod.uid or pod.node_name:
             return pod
-        return with_node_allocatable(msgspec.structs.replace(pod, node_name=known.node), known.node_allocatable)
+        bound = msgspec.structs.replace(pod, node_name=known.node, place=known.place)
+        return with_node_allocatable(bound, known.node_allocatable)
 
     def overlay_claim(self, claim: Claim) -> Claim:
         """Apply the assumption about a claim to it; an unallocated claim has no consumers."""

@@ -10,7 +10,8 @@ from scheduler.cluster import contention, gangs, nominations, object_store
 from scheduler.cluster.assume_cache import AssumeCache, Assumptions
 from scheduler.cluster.devices import Duplicate
 from scheduler.cluster.gang_members import GangMembers
-from scheduler.cluster.gangs import GangProgress
+from scheduler.cluster.gangs import GangIndex, GangProgress
+from scheduler.cluster.holds.hold_cache import HoldCache
 from scheduler.cluster.interning import Interner
 from scheduler.cluster.nominations import NominationAges, Nominations
 from scheduler.cluster.object_store import TABLES, ObjectStore
@@ -50,21 +51,21 @@ class Cluster:
     """
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
-        self._store = ObjectStore()
+        self.store = ObjectStore()
         self._assume_cache = AssumeCache()
         self._nominations = Nominations()
         self._nomination_ages = NominationAges(clock)
         self._storage = Storage()
-        self.interner = Interner()
-        """Shares equal parts of the objects."""
+        self.holds = HoldCache()
+        self.interner = Interner()  # shares equal parts of the objects
 
     def apply(self, change: Change) -> tuple[Transition, ...]:
         """
         Apply a change from a watch and return its transitions; none if the object is unchanged.
 
-        The first transition is the object's own. The end of a pod may add transitions of claims that it was assumed to
-        hold. A change that shows an assumed write confirms it; a pod's binding and a claim's allocation are confirmed
-        independently. Raise `TypeError` if the value is not of the change's kind, which is a bug of the caller.
+        The first is the object's own; the end of a pod may add those of claims that it was assumed to hold. A change
+        that shows an assumed write confirms it: a pod's binding, and a claim's allocation independently. Raise
+        `TypeError` if the value is not of the change's kind, which is a bug of the caller.
         """
         self.interner.share(change.value)
         match change.kind:
@@ -74,29 +75,30 @@ class Cluster:
             case Kind.CLAIMS:
                 claim, claim_id = expect(change.value, Claim), ClaimId(*split_key(change.key))
                 return self._apply_claim(claim.id if claim is not None and claim.id == claim_id else claim_id, claim)
-            case kind if kind in gangs.KINDS:
-                return self._store.gangs.apply(kind, change.key, change.value)
-            case kind if kind in STORAGE_KINDS:
-                return self._storage.apply(kind, change.key, change.value)
+            case kind if (part := self._part(kind)) is not None:
+                return part.apply(kind, change.key, change.value)
             case _:
                 return self._apply_other(change)
 
+    def _part(self, kind: Kind) -> GangIndex | Storage | HoldCache | None:
+        """Return what keeps the objects of a kind by itself, and not in the store."""
+        if kind in gangs.KINDS:
+            return self.store.gangs
+        return self._storage if kind in STORAGE_KINDS else self.holds if kind is Kind.HOLDS else None
+
     def seen(self, kind: Kind, key: str) -> Object | None:
         """Return an object as the watch last gave it, without assumptions."""
-        if kind in gangs.KINDS:
-            return self._store.gangs.seen(kind, key)
-        return self._storage.seen(kind, key) if kind in STORAGE_KINDS else self._store.seen(kind, key)
+        part = self._part(kind)
+        return self.store.seen(kind, key) if part is None else part.seen(kind, key)
 
     def reindex(self, kind: Kind, key: str, value: Object | None) -> None:
         """Restore an object on which `apply` raised, and rebuild every index. The cost grows with all objects."""
-        if kind in gangs.KINDS:
-            self._store.gangs.restore(kind, key, value)
-        elif kind in STORAGE_KINDS:
-            self._storage.restore(kind, key, value)
+        if (part := self._part(kind)) is not None:
+            part.restore(kind, key, value)
         else:
-            self._store = self._store.reindexed(kind, key, value)
-            self._refresh(tuple(self._store.pods), (*self._store.claims, *self._assume_cache.special_ids()))
-            self._store.allocated_devices.inherit(None)
+            self.store = self.store.reindexed(kind, key, value)
+            self._refresh(tuple(self.store.pods), (*self.store.claims, *self._assume_cache.special_ids()))
+            self.store.allocated_devices.inherit(None)
 
     def snapshot(self, assumptions: Assumptions | None = None) -> Snapshot:
         """
@@ -109,7 +111,8 @@ class Cluster:
             pods |= self._nominations.replace(assumptions.nominations, assumptions.leaving)
             self._refresh(pods, claims)
             self._storage.replace(assumptions.volumes)
-        store = self._store
+            self.holds.replace(assumptions.holds)
+        store = self.store
         snapshot = Snapshot(
             nodes=store.nodes.values(),
             slices=store.slices.values(),
@@ -123,28 +126,29 @@ class Cluster:
             nominated=self._fresh(self._stale() if assumptions is None else assumptions.stale),
             gangs=store.gangs.in_use(),
             leaving=self._nominations.export()[1],
+            holds=self.holds.values(),
             quotas=store.quotas.values(),
-            withdrawn=store.allocated_devices.withdrawn() if assumptions is None else assumptions.withdrawn,
+            withdrawn=store.withdrawn() if assumptions is None else assumptions.withdrawn,
         )
         return self._storage.overlay(snapshot)
 
     def assumptions(self) -> Assumptions:
         """Return all unconfirmed assumptions, for the `snapshot` of a replica."""
         nominations, leaving = self._nominations.export()
-        draws, volumes = self._store.allocated_devices.altered(), self._storage.export()
-        withdrawn, exported = self._store.allocated_devices.withdrawn(), self._assume_cache.export()
-        exported = msgspec.structs.replace(exported, draws=draws, volumes=volumes, withdrawn=withdrawn)
-        return msgspec.structs.replace(exported, nominations=nominations, leaving=leaving, stale=self._stale())
+        draws, withdrawn = self.store.allocated_devices.altered(), self.store.withdrawn()
+        volumes, holds, stale = self._storage.export(), self.holds.export(), self._stale()
+        own = msgspec.structs.replace(self._assume_cache.export(), draws=draws, volumes=volumes, withdrawn=withdrawn)
+        return msgspec.structs.replace(own, nominations=nominations, leaving=leaving, stale=stale, holds=holds)
 
     def quota_usage(self) -> QuotaUsage:
         """Return what namespaces hold of what quotas count, with the present tree of quotas."""
-        return self._store.present_quota_usage()
+        return self.store.present_quota_usage()
 
     def preempt(self, preemption: Preemption) -> tuple[Transition, ...]:
         """Assume that its pods are nominated and its victims are leaving, until the watch shows it."""
         touched = self._nominations.assume(preemption)
         for key in (*touched, *(victim.pod for victim in preemption.victims)):
-            self._nominations.confirm(key, self._store.pods.get(key))  # it may have been deleted since the decision
+            self._nominations.confirm(key, self.store.pods.get(key))  # it may have been deleted since the decision
         return self._refresh(touched, ())
 
     def withdraw(self, preemption: Preemption) -> tuple[Transition, ...]:
@@ -157,22 +161,22 @@ class Cluster:
 
     def told(self, transition: Transition) -> Transition | None:
         """Return what a transition tells pods that wait; None where it tells nothing."""
-        return told(self._store, transition)
+        return told(self.store, transition)
 
     def nominated(self) -> tuple[Pod, ...]:
         """Return the pods, of any scheduler, that have a fresh nominated node and are not bound, sorted by key."""
         return self._fresh(self._stale())
 
     def _stale(self) -> tuple[PodId, ...]:
-        return self._nomination_ages.stale(self._store, self._nominations)
+        return self._nomination_ages.stale(self.store, self._nominations)
 
     def _fresh(self, stale: Iterable[PodId]) -> tuple[Pod, ...]:
-        every, left_out = self._store.nominated.values(), frozenset(stale)
+        every, left_out = self.store.nominated.values(), frozenset(stale)
         return tuple(pod for pod in every if pod.id not in left_out) if left_out else every
 
     def unblocked(self, transition: Transition) -> tuple[PodId, ...]:
         """Return the nominated pods for which a transition may have freed the last of the room that they wait for."""
-        return tuple(nominations.unblocked(self._store, self._nominations, transition))
+        return tuple(nominations.unblocked(self.store, self._nominations, transition))
 
     def assume(self, unit: Unit) -> tuple[Transition, ...]:
         """
@@ -183,14 +187,14 @@ class Cluster:
         allocations = {each.claim: each for each in unit.allocations}
         reservations = unit.reservations()
         for key, consumers in reservations.items():
-            claim, own = self._store.claims.get(key), allocations.get(key)
+            claim, own = self.store.claims.get(key), allocations.get(key)
             if claim is not None and (own is None or own.claim_uid == claim.uid):
-                added = object_store.missing_consumers(claim, consumers, self._store.group_uid)
+                added = object_store.missing_consumers(claim, consumers, self.store.group_uid)
                 self._assume_cache.assume_claim(key, claim.uid, own.allocation if own is not None else None, added)
                 self._assume_cache.confirm_claim(key, claim)
         volumes: list[Transition] = []
         for placement in unit.placements:
-            pod = self._store.pods.get(placement.pod)
+            pod = self.store.pods.get(placement.pod)
             if pod is not None and pod.uid == placement.pod_uid:
                 volumes += self._storage.assume(placement)
                 if placement.extended_resource_claim is not None:
@@ -203,54 +207,49 @@ class Cluster:
 
     def acknowledge(self, claim: Claim) -> tuple[Transition, ...]:
         """
-        Take a claim as the API server returned it for a write.
+        Take a claim as the API server returned it for a write; the assumption stays until the watch confirms it.
 
-        The assumption stays until the watch confirms it. `forget` keeps an acknowledged allocation, unless its end has
-        been acknowledged too. The resourceVersion shows which was later, as a relist may skip states.
+        `forget` keeps an acknowledged allocation, unless its end has been acknowledged too. The resourceVersion shows
+        which was later, as a relist may skip states.
         """
         self._assume_cache.acknowledge(claim)
-        self._assume_cache.confirm_claim(claim.id, self._store.claims.get(claim.id))
+        self._assume_cache.confirm_claim(claim.id, self.store.claims.get(claim.id))
         return self._refresh((), (claim.id,))
 
     def forget(self, unit: Unit, uncertain: Collection[ClaimId] = ()) -> tuple[Transition, ...]:
         """Roll back unconfirmed assumptions, but for acknowledged and `uncertain` ones: see `AssumeCache.forget`."""
-        self._assume_cache.forget(unit, [each for each in uncertain if each in self._store.claims])
+        self._assume_cache.forget(unit, [each for each in uncertain if each in self.store.claims])
         volumes: list[Transition] = []
         for placement in unit.placements:
             self._assume_cache.forget_special(placement.pod_uid)
             volumes += self._storage.forget(placement.pod_uid)
-        claims = dict.fromkeys((*unit.claims, *unit.stand_ins))
-        return (*self._refresh([each.pod for each in unit.placements], claims), *volumes)
+        pods, claims = [each.pod for each in unit.placements], dict.fromkeys((*unit.claims, *unit.stand_ins))
+        return (*self._refresh(pods, claims), *volumes)
 
     def settled(self, placement: Placement) -> tuple[Transition, ...]:
         """Note that the commit of a pod that was bound has ended."""
-        pod, uid = self._store.pods.get(placement.pod), placement.pod_uid
+        pod, uid = self.store.pods.get(placement.pod), placement.pod_uid
         return self._refresh((), self._assume_cache.settle(uid, is_gone=pod is None or pod.uid != uid))
 
     def uncertain_claims(self) -> tuple[Claim, ...]:
         """Return the claims, as observed, whose allocation may be stored though no commit writes it any more."""
-        claims = (self._store.claims.get(key) for key in self._assume_cache.uncertain_claims())
-        return tuple(each for each in claims if each is not None)
+        return tuple(filter(None, map(self.store.claims.get, self._assume_cache.uncertain_claims())))
 
     def check(self, unit: Unit) -> tuple[Reason, ...]:
-        """
-        Return the changes since the decision because of which a unit must not be written; empty if it may be.
-
-        Uses the present state without the unit's own assumptions.
-        """
-        return checks.objections(self._store, self._storage, unit)
+        """Return the changes since its decision that forbid a unit, by the present state without its assumptions."""
+        return checks.objections(self.store, self._storage, self.holds, unit)
 
     def check_gangs(self, unit: Unit) -> tuple[Reason, ...]:
         """Return what forbids the first binding of a unit with written claims: members or PodGroups were deleted."""
-        return checks.group_conflicts(self._store, unit)
+        return checks.group_conflicts(self.store, unit)
 
     def namespace(self, name: str) -> Namespace | None:
         """Return a namespace."""
-        return self._store.namespaces.get(name)
+        return self.store.namespaces.get(name)
 
     def observed_pods_on(self, node: str) -> Iterator[Pod]:
         """Return the pods that the watch shows on a node, and that have not ended."""
-        found = (self._store.pods.get(key) for key in self._store.pod_index.on(node))
+        found = (self.store.pods.get(key) for key in self.store.pod_index.on(node))
         return (pod for pod in found if pod is not None and pod.node_name)
 
     def compare_after_write(self, unit: Unit) -> tuple[Duplicate, ...]:
@@ -259,40 +258,39 @@ class Cluster:
 
         Called between the status write and the binding: another scheduler may allocate from the same pools.
         """
-        return tuple(each for each in contention.duplicates(self._store, unit) if each.claims)
+        return tuple(each for each in contention.duplicates(self.store, unit) if each.claims)
 
     def claim_conflicts(self, key: ClaimId, without: Collection[ClaimId] = ()) -> tuple[Duplicate, ...]:
         """Return the devices that an allocated claim cannot hold beside all other claims but `without`."""
-        return contention.claim_conflicts(self._store, key, without)
+        return contention.claim_conflicts(self.store, key, without)
 
     def contested_devices(self) -> tuple[tuple[DeviceId, tuple[ClaimId, ...]], ...]:
         """Return every device that one claim holds exclusively and other claims hold too."""
-        allocated = self._store.allocated_devices
-        return tuple((device, tuple(sorted(allocated.holders(device)))) for device in allocated.contested())
+        return self.store.allocated_devices.contested()
 
     def pod(self, key: PodId) -> Pod | None:
         """Return a pod with assumptions applied."""
-        return self._store.assumed_pods.get(key)
+        return self.store.assumed_pods.get(key)
 
     def claim(self, key: ClaimId) -> Claim | None:
         """Return a claim with assumptions applied."""
-        return self._store.assumed_claims.get(key)
+        return self.store.assumed_claims.get(key)
 
     def observed_claim(self, key: ClaimId) -> Claim | None:
         """Return a claim as the watch gave it, without assumptions; a write starts from it and is guarded by it."""
-        return self._store.claims.get(key)
+        return self.store.claims.get(key)
 
     def observed_claims(self) -> Collection[Claim]:
         """Return all claims as the watch last gave them."""
-        return self._store.claims.values()
+        return self.store.claims.values()
 
     def observed_pod(self, key: PodId) -> Pod | None:
         """Return a pod as the watch last gave it, without assumptions."""
-        return self._store.pods.get(key)
+        return self.store.pods.get(key)
 
     def node(self, name: str) -> Node | None:
         """Return a node."""
-        return self._store.nodes.get(name)
+        return self.store.nodes.get(name)
 
     def observed_volume(self, name: str) -> PersistentVolume | None:
         """Return a PersistentVolume as the watch last gave it, without assumptions."""
@@ -308,67 +306,66 @@ class Cluster:
 
     def with_gangs(self, batch: Batch) -> Batch:
         """Add to a batch the gangs of its pods, and to its pods the uids of their PodGroups, in their present state."""
-        return self._store.gangs.with_gangs(batch)
+        return self.store.gangs.with_gangs(batch)
 
     def group_uid(self, pod: PodId, uid: str) -> str:
         """Return the uid of the PodGroup that has the name which a pod gives, as it is now; empty where none is."""
-        return self._store.group_uid(pod, uid)
+        return self.store.group_uid(pod, uid)
 
     def gang(self, gang: GangId) -> Gang:
         """Return a gang in its present state."""
-        return self._store.gangs.gang(gang)
+        return self.store.gangs.gang(gang)
 
     def gang_progress(self, gang: GangId, scheduler_names: Collection[str]) -> GangProgress:
         """Return how many members a gang lacks before these schedulers can decide it."""
-        return self._store.gangs.progress(gang, scheduler_names)
+        return self.store.gangs.progress(gang, scheduler_names)
 
     def pod_group(self, gang: GangId) -> PodGroup | None:
         """Return the PodGroup of a gang."""
-        return self._store.gangs.group(gang)
+        return self.store.gangs.group(gang)
 
     def gang_members(self, gang: GangId) -> tuple[Pod, ...]:
         """Return the pods that name a gang, with assumptions applied, sorted by key."""
-        return self._store.gangs.members(gang)
+        return self.store.gangs.members(gang)
 
     def gang_counts(self, gang: GangId) -> GangMembers:
         """Return the counts over the pods that name a gang, with assumptions applied."""
-        return self._store.gangs.member_index(gang)
+        return self.store.gangs.member_index(gang)
 
     def pods_using(self, claim: ClaimId) -> tuple[Pod, ...]:
         """Return the pods that reference a claim, with assumptions applied, sorted by key."""
-        pods = self._store.assumed_pods
-        return tuple(pods[key] for key in sorted(self._store.pods_by_claim.get(claim, ())))
+        return tuple(self.store.assumed_pods[key] for key in sorted(self.store.pods_by_claim.get(claim, ())))
 
     def special_claims(self, pod: PodId, uid: str) -> tuple[Claim, ...]:
         """Return the special claims (extended resources) of a pod, as the watch last gave them."""
-        return object_store.special_claims_of(self._store, pod, uid)
+        return object_store.special_claims_of(self.store, pod, uid)
 
     def orphaned_special_claims(self) -> tuple[tuple[Claim, Pod], ...]:
         """Return the special claims (extended resources) that no attempt uses, with their pods."""
-        return object_store.orphaned_special_claims(self._store)
+        return object_store.orphaned_special_claims(self.store)
 
     def _apply_pod(self, key: PodId, after: Pod | None) -> tuple[Transition, ...]:
-        before = self._store.pods.get(key)
+        before = self.store.pods.get(key)
         if before == after:
             return ()
         if after is None:
-            del self._store.pods[key]
+            del self.store.pods[key]
         else:
-            self._store.pods[key] = after
+            self.store.pods[key] = after
         conflict = self._assume_cache.confirm_pod(key, after)
         if before is not None and (after is None or after.uid != before.uid or after.node_name):
             self._storage.forget(before.uid)  # its volumes are bound, or are not bound any more
         self._nominations.confirm(key, after)
         if before is None or (after is not None and after.uid == before.uid):
-            return (self._refresh_pod(key, conflict),)
+            return self._refresh_pod(key, conflict)
         self._assume_cache.forget_consumer(before.uid, before.claim_ids)
         claims = (*before.claim_ids, *self._assume_cache.pod_gone(before.uid))
-        return (self._refresh_pod(key, conflict), *self._refresh((), claims))
+        return (*self._refresh_pod(key, conflict), *self._refresh((), claims))
 
     def _apply_claim(self, key: ClaimId, after: Claim | None) -> tuple[Transition, ...]:
-        if self._store.claims.get(key) == after:
+        if self.store.claims.get(key) == after:
             return ()
-        self._store.set_claim(key, after)
+        self.store.set_claim(key, after)
         conflict = self._assume_cache.confirm_claim(key, after)
         stand_in = self._assume_cache.confirm_special(after) if after is not None else None
         if stand_in is not None:
@@ -377,22 +374,25 @@ class Cluster:
 
     def _apply_other(self, change: Change) -> tuple[Transition, ...]:
         after = expect(change.value, TABLES[change.kind])
-        before = self._store.swap(change.kind, change.key, after)
+        before = self.store.swap(change.kind, change.key, after)
         return () if before == after else (Transition(kind=change.kind, key=change.key, before=before, after=after),)
 
     def _refresh(self, pods: Iterable[PodId], claims: Iterable[ClaimId]) -> tuple[Transition, ...]:
         """Apply the assumptions to these objects again; return a transition for each that changed."""
-        transitions = [self._refresh_claim(key) for key in claims] + [self._refresh_pod(key) for key in pods]
+        transitions = [self._refresh_claim(key) for key in claims]
+        transitions += [each for key in pods for each in self._refresh_pod(key)]
         return tuple(each for each in transitions if each.before != each.after)
 
-    def _refresh_pod(self, key: PodId, conflict: Reason | None = None) -> Transition:
-        pod = self._store.pods.get(key)
+    def _refresh_pod(self, key: PodId, conflict: Reason | None = None) -> tuple[Transition, ...]:
+        """Apply the assumptions to a pod again; the places that it closes come after its own transition."""
+        pod = self.store.pods.get(key)
         shown = self._nominations.overlay(self._assume_cache.overlay_pod(pod)) if pod is not None else None
-        before = self._store.set_assumed_pod(key, shown)
-        return Transition(kind=Kind.PODS, key=str(key), before=before, after=shown, conflict=conflict)
+        before = self.store.set_assumed_pod(key, shown)
+        own = Transition(kind=Kind.PODS, key=str(key), before=before, after=shown, conflict=conflict)
+        return (own, *self.holds.pod_changed(key, shown, is_seen=pod is not None and bool(pod.node_name)))
 
     def _refresh_claim(self, key: ClaimId, conflict: Reason | None = None) -> Transition:
-        claim = self._store.claims.get(key)
+        claim = self.store.claims.get(key)
         shown = self._assume_cache.overlay_claim(claim) if claim is not None else self._assume_cache.special(key)
-        before = self._store.set_assumed_claim(key, shown)
+        before = self.store.set_assumed_claim(key, shown)
         return Transition(kind=Kind.CLAIMS, key=str(key), before=before, after=shown, conflict=conflict)

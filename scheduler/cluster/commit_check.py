@@ -17,6 +17,8 @@ import msgspec
 from scheduler.cluster.anti_affinity_check import anti_affinity_conflicts
 from scheduler.cluster.assume_cache import is_same
 from scheduler.cluster.contention import duplicates
+from scheduler.cluster.holds.held_conflicts import unit_conflicts
+from scheduler.cluster.holds.hold_cache import HoldCache
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.storage import Storage
 from scheduler.cluster.unit import Unit
@@ -45,14 +47,14 @@ from solver.verify import obstacles, recheck
 _REPORT: Final = SearchReport(status=SearchStatus.FEASIBLE)
 
 
-def objections(store: ObjectStore, storage: Storage, unit: Unit) -> tuple[Reason, ...]:
+def objections(store: ObjectStore, storage: Storage, holds: HoldCache, unit: Unit) -> tuple[Reason, ...]:
     """
     Return every conflict that forbids writing the unit, each once.
 
     All have the code `Conflict`, except missing members of a gang: the plan was valid when it was made, so its pods are
     decided again and do not wait for the one thing that changed.
     """
-    messages = dict.fromkeys(_messages(store, storage, unit))
+    messages = dict.fromkeys((*_messages(store, storage, unit), *unit_conflicts(store, holds, unit)))
     conflicts = (Reason(code=ReasonCode.CONFLICT, message=message) for message in messages)
     return (*conflicts, *group_conflicts(store, unit))
 

@@ -191,9 +191,9 @@ class AllocatedDevices:
         """Return the allocated devices that no slice publishes any more, as they were published last; sorted."""
         return tuple(self._withdrawn[device] for device in sorted(self._withdrawn))
 
-    def contested(self) -> tuple[DeviceId, ...]:
-        """Return the devices that one claim holds exclusively while another claim holds them too, sorted."""
-        return tuple(sorted(self._contested))
+    def contested(self) -> tuple[tuple[DeviceId, tuple[ClaimId, ...]], ...]:
+        """Return the devices that one claim holds exclusively while other claims hold them too, with the claims."""
+        return tuple((device, tuple(sorted(self.holders(device)))) for device in sorted(self._contested))
 
     def replace(self, claim: ClaimId, before: Allocation | None, after: Allocation | None) -> None:
         """Replace the allocation of a claim."""

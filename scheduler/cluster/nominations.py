@@ -1,74 +1,21 @@
 """
 Nominated pods and victims: preemptions that are under way.
 
-`Nominations` holds what no watch shows yet. `split_by_nominations` splits a batch by the nominated pods whose room its
-pods must respect. `unblocked` gives the nominated pods whose last victim has left, and `NominationAges` finds stale
-nominations: status.nominatedNodeName has no time, and a nomination that is never used must not reserve room for ever.
+`Nominations` holds what no watch shows yet. `unblocked` gives the nominated pods whose last victim has left, and
+`NominationAges` finds stale nominations: status.nominatedNodeName has no time, and a nomination that is never used must
+not reserve room for ever.
 """
 
-from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
 from scheduler.change import Transition
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_index import holds_node
 from scheduler.cluster.table import changed_keys
-from solver.domain import Batch, Claim, GangId, Node, Pod, PodId, Preemption
-
-
-class _NominationGroup(NamedTuple):
-    """Units with equal groups must respect the same nominated pods: their number, and the unit itself if nominated."""
-
-    respected: int
-    """Nominated pods of the same or a higher priority, without the unit's own."""
-    own: str
-    """The first nominated pod of the unit itself, empty without one."""
-
-
-def split_by_nominations(batch: Batch, nominated: Sequence[Pod]) -> Iterator[Batch]:
-    """
-    Split a batch into parts that must respect the same nominated pods, highest priority first.
-
-    As in kube-scheduler, a pod may not use the room of nominated pods of the same or a higher priority. A nominated pod
-    (or its gang) is a separate part, before others of its priority: it uses the room, or keeps it. Gangs stay whole;
-    without nominations the batch is not split.
-    """
-    if not nominated or not batch.pods:
-        yield batch
-        return
-    units: defaultdict[GangId | PodId, list[int]] = defaultdict(list)
-    levelled = batch.levelled().pods
-    for position, pod in enumerate(levelled):
-        units[pod.id if pod.gang is None else pod.gang].append(position)
-    waiting = {pod.id: pod.priority for pod in nominated}
-    priorities = sorted(waiting.values())
-    rows = [
-        (_nomination_group(pods, waiting, priorities), _priority(pods), positions)
-        for positions in units.values()
-        for pods in ([levelled[position] for position in positions],)
-    ]
-    rows.sort(key=lambda row: (-row[1], not row[0].own))
-    for _, group in groupby(rows, key=lambda row: row[0]):
-        chosen = sorted(position for _, _, positions in group for position in positions)
-        yield replace(batch, pods=tuple(batch.pods[position] for position in chosen))
-
-
-def _nomination_group(unit: Sequence[Pod], waiting: dict[PodId, int], priorities: Sequence[int]) -> _NominationGroup:
-    """Return the group of a unit; `priorities` are those of all nominated pods, sorted."""
-    priority = _priority(unit)
-    own = [pod.id for pod in unit if pod.id in waiting]
-    respected = len(priorities) - bisect_left(priorities, priority) - sum(waiting[key] >= priority for key in own)
-    return _NominationGroup(respected, str(min(own)) if own else "")
-
-
-def _priority(unit: Sequence[Pod]) -> int:
-    return max(pod.priority for pod in unit)
+from solver.domain import Claim, Node, Pod, PodId, Preemption
 
 
 class Nomination(msgspec.Struct, frozen=True, kw_only=True):

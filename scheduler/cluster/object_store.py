@@ -35,6 +35,7 @@ from solver.domain import (
     ResourceSlice,
     Taint,
     TaintEffect,
+    WithdrawnDevice,
 )
 
 Owner = tuple[str, str]
@@ -122,6 +123,10 @@ class ObjectStore:
         """Return what is held, with the tree of the present quotas."""
         self.quota_usage.follow(self.quotas.values(), self.namespaces.values())
         return self.quota_usage
+
+    def withdrawn(self) -> tuple[WithdrawnDevice, ...]:
+        """Return the allocated devices that no slice publishes any more; none without quotas, which alone ask."""
+        return self.allocated_devices.withdrawn() if len(self.quotas) else ()
 
     def reindexed(self, kind: Kind, key: str, value: Object | None) -> "ObjectStore":
         """

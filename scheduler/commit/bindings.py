@@ -54,7 +54,9 @@ class PodBinder:
         Where the answer to one try is lost, no refusal of a later try says so before the first one cannot arrive any
         more. Raise `FencedError` where no write may start any more.
         """
-        send = partial(writes.bind, self._client, placement.pod, placement.pod_uid, placement.node)
+        send = partial(
+            writes.bind, self._client, placement.pod, placement.pod_uid, placement.node, place=placement.place
+        )
         refusals = attempt = 0
         arrives_until = float("-inf")
         while True:

@@ -25,7 +25,12 @@ from scheduler.unreadable import cut
 from solver.domain import PASSED_OVER, Pod
 
 _FOR_ROOM: Final = frozenset(
-    {ConditionReason.UNSCHEDULABLE, ConditionReason.WAITING_FOR_ROOM, ConditionReason.NODE_RESERVED}
+    {
+        ConditionReason.UNSCHEDULABLE,
+        ConditionReason.WAITING_FOR_ROOM,
+        ConditionReason.NODE_RESERVED,
+        ConditionReason.ROOM_HELD,
+    }
 )
 """Reasons of pods that lack room or devices."""
 

@@ -201,7 +201,7 @@ def own_kinds(versions: Versions) -> tuple[tuple[Kind, str], ...]:
     Of several versions the known one is taken, else the one that the server prefers: it is read as far as it is known.
     """
     found: list[tuple[Kind, str]] = []
-    for kind in (Kind.QUOTAS,):
+    for kind in (Kind.HOLDS, Kind.QUOTAS):
         served = [version for version, resources in versions if kind.value in resources]
         if served:
             version = OWN_VERSION if OWN_VERSION in served else served[0]

@@ -16,6 +16,7 @@ import msgspec
 
 from solver.domain import (
     FINALIZER,
+    PLACE_ANNOTATION,
     Allocation,
     Claim,
     ConsumerReference,
@@ -139,13 +140,18 @@ def _reservations(claim: Claim, consumers: Sequence[ConsumerReference]) -> list[
     return [{"op": "add", "path": "/status/reservedFor", "value": entries}]
 
 
-def binding(pod: PodId, pod_uid: str, node: str) -> bytes:
-    """core/v1 Binding; the server refuses it where the pod has another uid."""
+def binding(pod: PodId, pod_uid: str, node: str, place: str = "") -> bytes:
+    """
+    core/v1 Binding; the server refuses it where the pod has another uid.
+
+    The server copies its annotations to the pod: there the place of a hold stands that the pod uses up.
+    """
+    noted = {"annotations": {PLACE_ANNOTATION: place}} if place else {}
     return msgspec.json.encode(
         {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod_uid},
+            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod_uid, **noted},
             "target": {"kind": "Node", "name": node},
         }
     )

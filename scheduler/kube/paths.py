@@ -3,7 +3,8 @@
 from typing import Final
 
 from scheduler.change import Kind
-from solver.domain import ClaimId, PodId, VolumeClaimId
+from scheduler.kube.api_versions import OWN_VERSION
+from solver.domain import DOVETAIL_GROUP, ClaimId, PodId, VolumeClaimId
 
 RESOURCE_GROUP: Final = "resource.k8s.io"
 CORE: Final = "/api/v1"
@@ -12,6 +13,8 @@ STORAGE: Final = "/apis/storage.k8s.io/v1"
 POLICY: Final = "/apis/policy/v1"
 COORDINATION: Final = "/apis/coordination.k8s.io/v1"
 EVENTS: Final = "/apis/events.k8s.io/v1"
+
+HOLDS: Final = f"/apis/{DOVETAIL_GROUP}/{OWN_VERSION}/deviceholds"
 
 COLLECTIONS: Final[dict[Kind, str]] = {
     Kind.NODES: f"{CORE}/nodes",
@@ -46,6 +49,11 @@ def collection(group: str, version: str, resource: str) -> str:
 def resource_quotas(namespace: str) -> str:
     """Path of the ResourceQuotas of a namespace."""
     return f"/api/v1/namespaces/{namespace}/resourcequotas"
+
+
+def hold(name: str, subresource: str = "") -> str:
+    """Path of a DeviceHold, or of its `status`."""
+    return _below(f"{HOLDS}/{name}", subresource)
 
 
 def in_namespace(collection: str, namespace: str, name: str, subresource: str = "") -> str:

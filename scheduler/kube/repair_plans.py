@@ -87,11 +87,16 @@ class PlannedMove(_Struct, frozen=True, kw_only=True):
 
 
 class MoveProgress(_Struct, frozen=True, kw_only=True):
-    """What became of a move (`uid` of its pod); `time` is when it was begun, RFC 3339."""
+    """
+    What became of a move (`uid` of its pod); `time` is when it was begun, RFC 3339.
+
+    `place` is the held place of the successor (`dovetail.dev/place` of the pod that uses it), empty where none is held.
+    """
 
     uid: str
     state: MoveState
     time: str
+    place: str = ""
     successor: str = ""
     successor_uid: str = msgspec.field(default="", name="successorUID")
     message: str = ""

@@ -165,14 +165,16 @@ async def release(
     return await _write_claim(client, claim, write, timeout_seconds)
 
 
-async def bind(client: Client, pod: PodId, pod_uid: str, node: str, *, timeout_seconds: float = WRITE_SECONDS) -> None:
+async def bind(
+    client: Client, pod: PodId, pod_uid: str, node: str, *, place: str = "", timeout_seconds: float = WRITE_SECONDS
+) -> None:
     """
-    Bind the pod to the node; irrevocable.
+    Bind the pod to the node; irrevocable. A place of a hold that it uses up becomes an annotation of it.
 
     `Conflict` where the pod is bound already (also to this node), has another uid, or is being deleted.
     """
     path = paths.pod(pod, "binding")
-    await client.request("POST", path, body=encode.binding(pod, pod_uid, node), timeout_seconds=timeout_seconds)
+    await client.request("POST", path, body=encode.binding(pod, pod_uid, node, place), timeout_seconds=timeout_seconds)
 
 
 async def read_claim(client: Client, claim: ClaimId, *, timeout_seconds: float = WRITE_SECONDS) -> Claim | None:

@@ -63,6 +63,7 @@ class Subsystem(StrEnum):
     QUEUE = "queue"
     FAILED_DEVICES = "failed_devices"
     FLEET = "fleet"
+    HOLDS = "holds"
     REPAIR = "repair"
     API = "api"
     WATCHES = "watches"
@@ -353,21 +354,24 @@ class Metrics:
         )
 
     def _add_repairs(self) -> None:
-        """Add the series about moves that repair the fleet."""
+        """Add the series about room that is held, and about moves that repair the fleet."""
+        endings = "used", "released", "deadline", "owner", "lost", "deleted"
+        self.held_places = self._gauge("dovetail_held_places", "Places of DeviceHolds that hold room for pods to come.")
+        self.holds_ended = self._counter("dovetail_holds_ended", "DeviceHolds that are gone.", ("ending",), endings)
         self.repair_plans = self._gauge(
             "dovetail_repair_plans", "RepairPlans by goal and state; finished ones for a day.", ("goal", "state")
         )
         self.repair_moves_in_flight = self._gauge(
-            "dovetail_repair_moves_in_flight", "Pods that a repair has evicted and whose successors are not bound yet."
+            "dovetail_repair_moves_in_flight",
+            "Pods that a repair has evicted and that have no successor on a node yet.",
         )
         self.repair_moves = self._counter(
             "dovetail_repair_moves_total",
             "Moves of repairs by goal and result: evicted, then moved (the successor is bound) or failed.",
             ("goal", "result"),
         )
-        self.repair_goals_unreachable = self._gauge(
-            "dovetail_repair_goals_unreachable", "Goals of repairs that no moves reach, as tried in the last minutes."
-        )
+        text = "Goals of repairs that no moves reach, as tried in the last minutes."
+        self.repair_goals_unreachable = self._gauge("dovetail_repair_goals_unreachable", text)
 
     def _add_api(self) -> None:
         """Add the series about the scheduler's own API."""

@@ -308,5 +308,7 @@ _EVENTS: Final[Mapping[Kind, Callable[[Object | None, Object | None], Events]]] 
     Kind.BUDGETS: _for_type(PodDisruptionBudget, _disruption_events),
     Kind.POD_GROUPS: _for_type(PodGroup, _gang_events),
     Kind.COSCHEDULING_GROUPS: _for_type(PodGroup, _gang_events),
+    # Its places are pods and claims of their own (`HoldCache`).
+    Kind.HOLDS: lambda _, __: set(),
     Kind.QUOTAS: _for_type(DeviceQuota, _quota_events),
 }

@@ -148,6 +148,16 @@ _OWN_HINTS: Final[Hints] = {
         ClusterEvent.DEVICES_FREED,
         ClusterEvent.DEVICE_AMOUNTS_CHANGED,
     },
+    # The hold ends, or there is room beside it.
+    ReasonCode.ROOM_HELD: _DEVICES_FREE
+    | _NODE_GREW
+    | {
+        ClusterEvent.NODE_ADDED,
+        ClusterEvent.NODE_ROOM_FREED,
+        ClusterEvent.NOMINATION_ENDED,
+        ClusterEvent.PORTS_FREED,
+        ClusterEvent.DEVICE_AMOUNTS_CHANGED,
+    },
     ReasonCode.RESERVATION_PENDING: frozenset({ClusterEvent.NODE_DELETED}),
     ReasonCode.NO_VICTIMS: frozenset(
         {

@@ -37,9 +37,11 @@ from solver.domain import (
     ClaimId,
     ClusterEvent,
     GangId,
+    MatcherIndex,
     Node,
     Pod,
     PodId,
+    PodMatcher,
     Reason,
     ResourceSlice,
     VolumeClaimId,
@@ -299,6 +301,13 @@ class SchedulingQueue:
         queued = self._queues.pods.get(pod)
         if queued is not None:
             self._queues.victims_gone(queued, now)
+
+    def room_held(self, matchers: Collection[PodMatcher], now: float) -> None:
+        """Retry pods at once for which room is held now: what they failed at is no matter any more."""
+        index = MatcherIndex(matchers)
+        for queued in self.pods():
+            if queued.state is not PodState.GATED and index.selecting(queued.pod):
+                self._queues.update(queued, queued.pod, now, is_own_write=False)
 
     def next_due(self, now: float) -> float | None:
         """Return the time from which `take_batch` may have pods: now, later, or None where no time can be given."""

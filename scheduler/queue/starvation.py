@@ -26,6 +26,7 @@ _ROOM: Final = frozenset(
         ReasonCode.OUTRANKED,
         ReasonCode.BUDGET,
         ReasonCode.NODE_RESERVED,
+        ReasonCode.ROOM_HELD,
         ReasonCode.GANG_UNPLACED,
     }
 )

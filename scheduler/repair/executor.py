@@ -1,5 +1,5 @@
 """
-Carries out one plan: holds the room of a step, notes that its pods are evicted, evicts them, and notes successors.
+Carries out one plan: holds the room of some steps, notes that their pods are evicted, evicts them, notes successors.
 
 The order of the writes is what makes a crash harmless. The room is held before anything else, and the hold ends by
 itself. What is noted counts against the budgets, and no pod is evicted before that. An eviction names the pod's uid,
@@ -8,11 +8,14 @@ and is sent only while the pod is seen running. Each look goes on where the plan
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from itertools import groupby
+from typing import Final
 
 from msgspec.structs import replace
 
-from scheduler.kube import pod_writes, repair_plans, repair_rooms
+from scheduler.holds.hold_keeper import HoldKeeper, HoldRefused, HoldRequest
+from scheduler.kube import pod_writes, repair_plans
+from scheduler.kube.errors import KubeError
 from scheduler.kube.pod_writes import EvictionBlocked
 from scheduler.kube.repair_plans import MoveProgress, MoveState, PlannedMove, PlanState, RepairPlan
 from scheduler.observe import logs
@@ -21,7 +24,7 @@ from scheduler.repair.advisor import Advisor, AdvisorParts
 from scheduler.repair.next_move import Act, ClusterView, NextAct, Successor, next_act
 from scheduler.repair.plan_record import PlanRecord
 from scheduler.status.status_writer import StatusWriter
-from solver.domain import Pod, RepairGoal, Victim
+from solver.domain import Allocation, DeviceHold, HeldPlace, HoldOwner, Pod, PodMatcher, Seat, Victim, open_seats
 
 MOVED: Final = "MovedByRepair"
 """The reason of the condition DisruptionTarget of a pod that a repair evicts."""
@@ -30,20 +33,8 @@ _log: Final = logs.logger()
 
 
 def hold_name(plan: RepairPlan, part: int | str) -> str:
-    """Name the hold of a step, or of the pods that the plan is for."""
+    """Name the hold for steps by the first of them, or that for the pods that the plan is for."""
     return f"{plan.name}-{part}"
-
-
-class Rooms(NamedTuple):
-    """
-    What the scheduler knows of held room, as its decisions respect it.
-
-    `uid_of` gives the uid of a DeviceHold by its name, "" where none is known. `place_of` gives the place that a bound
-    pod has used, `UID/INDEX`, "" for none.
-    """
-
-    uid_of: Callable[[str], str]
-    place_of: Callable[[Pod], str]
 
 
 Reports = tuple[StatusWriter, Metrics]
@@ -53,13 +44,19 @@ class Executor:
     """Does the next act of a plan, one for each call."""
 
     def __init__(
-        self, parts: AdvisorParts, advisor: Advisor, rooms: Rooms, reports: Reports, clock: Callable[[], float]
+        self,
+        parts: AdvisorParts,
+        advisor: Advisor,
+        keeper: HoldKeeper,
+        reports: Reports,
+        limits: tuple[float, Callable[[], float]],
     ) -> None:
+        """`limits` are the longest time of a hold, in seconds, and a clock that gives seconds since the epoch."""
         self._parts: Final = parts
         self._advisor: Final = advisor
-        self._rooms: Final = rooms
+        self._keeper: Final = keeper
         self._status, self._metrics = reports
-        self._clock: Final = clock
+        self._most_seconds, self._clock = limits
 
     async def advance(self, plan: RepairPlan, record: PlanRecord) -> bool:
         """Do what is next; whether something was written. Raise `KubeError`, `WorkerError` and `FencedError`."""
@@ -68,11 +65,13 @@ class Executor:
             case Act.WAIT:
                 return await self._say(plan, act)
             case Act.BEGIN:
-                await self._begin(plan, act, record)
+                return await self._begin(plan, act, record)
             case Act.NOTE:
                 await self._note(plan, act.noted)
             case Act.EVICT:
-                return await self._evict(plan, act.moves)
+                for _, step in groupby(act.moves, lambda move: move.step):
+                    if not await self._evict_step(plan, list(step)):
+                        break
             case Act.SETTLE:
                 await self._settle(plan, act.noted)
             case Act.END:
@@ -86,68 +85,94 @@ class Executor:
         await self._write(plan, state=act.state, message=act.message)
         return True
 
-    async def _begin(self, plan: RepairPlan, act: NextAct, record: PlanRecord) -> None:
-        """Judge what is left on the present cluster, then hold the room of the step, and that of the wanted pods."""
+    async def _begin(self, plan: RepairPlan, act: NextAct, record: PlanRecord) -> bool:
+        """Judge what is left on the present cluster, then hold the room of the next steps and of the wanted pods."""
+        step = act.moves[0].step
+        broken = self._hold(plan, step)
+        if broken is not None:  # others have got some of it
+            self._keeper.release(broken.uid)
+            return True
         if why := await self._advisor.still_possible(plan, record):
             await self._end(plan, PlanState.STOPPED, f"the cluster has changed: {why}")
-            return
-        pods = {move.uid: self._pod(move) for move in act.moves}
-        if any(pod is None for pod in pods.values()):  # it has gone since that was judged
-            return
+            return True
+        places = self._places(plan, act.moves)
+        if places is None:  # a pod has gone since that was judged
+            return True
+        requests = [self._wanted(plan, record)] if plan.spec.moves and self._hold(plan, _WANTED) is None else []
+        if places:
+            priority = max(pod.priority for pod in map(self._pod, act.moves) if pod is not None)
+            requests.append(self._request(plan, step, places, priority, 2 * record.settings.successor_seconds))
+        for request in requests:
+            if request is None:
+                continue
+            try:
+                await self._keeper.hold(request)
+            except HoldRefused as refusal:
+                return await self._say(plan, act._replace(message=f"no room can be held: {refusal}"))
+        return True
+
+    def _places(self, plan: RepairPlan, moves: Sequence[PlannedMove]) -> tuple[HeldPlace, ...] | None:
+        """Return the places of successors, None where a pod is gone. Where a spare member follows, none is needed."""
+        solved = {move.pod_uid: move for move in plan.solved().found.moves}
+        places: list[HeldPlace] = []
+        for move in moves:
+            pod = self._pod(move)
+            if pod is None:
+                return None
+            if move.target:
+                pods = PodMatcher(namespace=move.namespace, owner_uid=move.controller_uid)
+                given = [allocation for _, allocation in solved[move.uid].allocations]
+                places.append(_place(pod, move.target, given, pods))
+        return tuple(places)
+
+    def _wanted(self, plan: RepairPlan, record: PlanRecord) -> HoldRequest | None:
+        """Ask for the room of the pods that the plan is for, also what pods that move still use."""
         solved = plan.solved()
-        moves = {move.pod_uid: move for move in solved.found.moves}
-        if act.moves[0].step == 1 and solved.goal.wanted.pods and not solved.goal.claims:
-            await self._hold_wanted(plan, solved.goal, record)
-        groups = [
-            repair_rooms.place_for(
-                pod,
-                move.target,
-                [allocation for _, allocation in moves[move.uid].allocations],
-                ownerUID=move.controller_uid,
-            )
-            for move in act.moves
-            if move.target and (pod := pods[move.uid]) is not None
-        ]
-        if groups:
-            seconds = 2 * record.settings.successor_seconds
-            await self._hold(plan, act.moves[0].step, groups, record.now + seconds)
+        pods = {} if solved.goal.claims else {pod.id: pod for pod in solved.goal.wanted.pods}
+        given = {each.claim: each.allocation for each in solved.found.allocations}
+        places = []
+        for each in solved.found.placements:
+            pod = self._parts.cluster.observed_pod(each.pod)
+            if each.pod in pods and pod is not None and pod.uid == each.pod_uid and not pod.node_name:
+                own = [given[claim] for claim in each.claims if claim in given]
+                matcher = PodMatcher(namespace=each.pod.namespace, pod_uid=each.pod_uid)
+                places.append(_place(pods[each.pod], each.node, own, matcher))
+        if not places:
+            return None
+        left = [move for move in plan.spec.moves if plan.progress(move.uid) is None]
+        seconds = (len({move.step for move in left}) + 2) * record.settings.successor_seconds
+        departing = tuple(move.uid for move in left if self._pod(move) is not None)
+        priority = max(pod.priority for pod in pods.values())
+        return replace(self._request(plan, _WANTED, tuple(places), priority, seconds), departing=departing)
 
-    async def _hold_wanted(self, plan: RepairPlan, goal: RepairGoal, record: PlanRecord) -> None:
-        """Hold the room of the pods that the plan is for, also what pods that move still use."""
-        found = plan.solved().found
-        pods = {pod.id: pod for pod in goal.wanted.pods}
-        given = {each.claim: each.allocation for each in found.allocations}
-        groups = [
-            repair_rooms.place_for(
-                pods[each.pod],
-                each.node,
-                [given[claim] for claim in each.claims if claim in given],
-                podUID=each.pod_uid,
-            )
-            for each in found.placements
-        ]
-        steps = max(move.step for move in plan.spec.moves)
-        seconds = (steps + 2) * record.settings.successor_seconds
-        await self._hold(plan, _WANTED, groups, record.now + seconds)
-
-    async def _hold(self, plan: RepairPlan, part: int | str, groups: list[dict[str, object]], deadline: float) -> None:
-        priority = max((pod.priority for pod in map(self._pod, plan.spec.moves) if pod is not None), default=0)
-        send = partial(
-            repair_rooms.hold_room,
-            self._parts.client,
-            hold_name(plan, part),
-            plan,
-            groups,
+    def _request(
+        self, plan: RepairPlan, part: int | str, places: tuple[HeldPlace, ...], priority: int, seconds: float
+    ) -> HoldRequest:
+        return HoldRequest(
+            name=hold_name(plan, part),
+            owner=HoldOwner(
+                api_version=repair_plans.API_VERSION,
+                resource="repairplans",
+                kind=repair_plans.KIND,
+                name=plan.name,
+                uid=plan.metadata.uid,
+            ),
+            places=places,
             priority=priority,
-            deadline=deadline,
+            seconds=min(seconds, self._most_seconds),
         )
-        await self._parts.writer.write(send)
+
+    def _hold(self, plan: RepairPlan, part: int | str) -> DeviceHold | None:
+        """Return a hold of the plan as the watch shows it, or as the API server has answered."""
+        found = self._parts.cluster.holds.get(hold_name(plan, part))
+        return found if found is not None and found.uid and found.owner.uid == plan.metadata.uid else None
 
     async def _note(self, plan: RepairPlan, noted: Sequence[MoveProgress]) -> None:
         await self._write(plan, state=PlanState.RUNNING, message="", noted=noted)
 
-    async def _evict(self, plan: RepairPlan, moves: Sequence[PlannedMove]) -> bool:
-        """Evict pods together: first all are tried, and where one is refused none is evicted."""
+    async def _evict_step(self, plan: RepairPlan, moves: Sequence[PlannedMove]) -> bool:
+        """Evict pods together: first all are tried, and where one is refused none is evicted. Whether all were."""
+        pods = {move.uid: self._pod(move) for move in moves}
         victims = [
             Victim(pod=move.pod, pod_uid=move.uid, node=move.source, message=f"moved by RepairPlan {plan.name}")
             for move in moves
@@ -159,15 +184,18 @@ class Executor:
                     await self._parts.writer.write(send)
                 except EvictionBlocked as error:
                     await self._refused(plan, victim, str(error))
-                    return True
+                    return False
         for victim, move in zip(victims, moves, strict=True):
-            pod = self._pod(move)
-            if pod is not None:
+            pod = pods[move.uid]
+            if pod is not None:  # it may be gone by now, and is told all the same
                 self._status.record_moved(pod, plan.name, plan.spec.goal.subject)
                 mark = partial(
                     pod_writes.mark_preempted, self._parts.client, victim, victim.message, pod.generation, reason=MOVED
                 )
-                await self._parts.writer.write(mark, is_status=True)
+                try:
+                    await self._parts.writer.write(mark, is_status=True)
+                except KubeError as error:
+                    _log.debug(logs.EVENT_DROPPED, error=str(error))
             self._metrics.repair_moves.labels(plan.spec.goal.kind, "evicted").inc()
             _log.info(logs.REPAIR_EVICTED, plan=plan.name, pod=str(victim.pod), node=victim.node, to=move.target)
         return True
@@ -182,24 +210,15 @@ class Executor:
     async def _settle(self, plan: RepairPlan, noted: Sequence[MoveProgress]) -> None:
         for each in noted:
             self._metrics.repair_moves.labels(plan.spec.goal.kind, each.state.lower()).inc()
-        written = await self._write(plan, state=PlanState.RUNNING, message="", noted=noted)
-        for step in {move.step for move in plan.spec.moves if any(each.uid == move.uid for each in noted)}:
-            own = [move for move in plan.spec.moves if move.step == step]
-            if all((seen := written.progress(move.uid)) and seen.state is not MoveState.EVICTING for move in own):
-                await self._free(plan, step)
+        await self._write(plan, state=PlanState.RUNNING, message="", noted=noted)
 
     async def _end(self, plan: RepairPlan, state: PlanState, message: str) -> None:
         """Give the room free that is still held, then write the state."""
         if state.is_final:
-            parts: list[int | str] = [_WANTED, *sorted({move.step for move in plan.spec.moves})]
-            for part in parts:
-                if self._rooms.uid_of(hold_name(plan, part)):
-                    await self._free(plan, part)
+            for hold in self._keeper.of_owner(plan.metadata.uid):
+                self._keeper.release(hold.uid)
         await self._write(plan, state=state, message=message)
         _log.info(logs.REPAIR_ENDED, plan=plan.name, state=state, message=message)
-
-    async def _free(self, plan: RepairPlan, part: int | str) -> None:
-        await self._parts.writer.write(partial(repair_rooms.free_room, self._parts.client, hold_name(plan, part)))
 
     async def _write(
         self, plan: RepairPlan, *, state: PlanState, message: str, noted: Sequence[MoveProgress] = ()
@@ -213,25 +232,33 @@ class Executor:
     def _view(self, plan: RepairPlan) -> ClusterView:
         return ClusterView(
             pod=self._pod,
-            has_room=lambda step: bool(self._rooms.uid_of(hold_name(plan, step))),
-            successor=partial(self._successor, plan),
+            rooms=partial(self._rooms, plan),
+            is_open=self._is_open,
+            successor=self._successor,
             are_wanted_placed=partial(self._are_wanted_placed, plan),
         )
+
+    def _rooms(self, plan: RepairPlan, left: Sequence[PlannedMove]) -> dict[str, str]:
+        """Return the held places (`Seat.id`) for the first moves that are left; none where others have got one."""
+        hold = self._hold(plan, left[0].step)
+        if hold is None or hold.lost or hold.used:
+            return {}
+        targeted = (move for move in left if move.target)
+        return {move.uid: Seat(hold, place).id for move, place in zip(targeted, hold.places, strict=False)}
+
+    def _is_open(self, place: str) -> bool:
+        """Whether a place is held still and unused: else its pod may not be evicted any more."""
+        return any(seat.id == place for seat in open_seats(self._parts.cluster.holds.values()))
 
     def _pod(self, move: PlannedMove) -> Pod | None:
         """Return the pod of a move, None where it is gone, or another one has its name."""
         pod = self._parts.cluster.observed_pod(move.pod)
         return pod if pod is not None and pod.uid == move.uid and not pod.is_terminal else None
 
-    def _successor(self, plan: RepairPlan, move: PlannedMove) -> Successor | None:
+    def _successor(self, move: PlannedMove, place: str) -> Successor | None:
         """Return the bound pod that has used the place of a move."""
-        uid = self._rooms.uid_of(hold_name(plan, move.step))
-        if not uid:
-            return None
-        places = [each for each in plan.spec.moves if each.step == move.step and each.target]
-        place = f"{uid}/{places.index(move)}"
         on_target = self._parts.cluster.observed_pods_on(move.target)
-        found = next((pod for pod in on_target if self._rooms.place_of(pod) == place), None)
+        found = next((pod for pod in on_target if pod.place == place), None)
         return None if found is None else Successor(found.id.name, found.uid)
 
     def _are_wanted_placed(self, plan: RepairPlan) -> bool:
@@ -239,3 +266,8 @@ class Executor:
         goal = plan.solved().goal
         wanted = (cluster.observed_pod(pod.id) for pod in (() if goal.claims else goal.wanted.pods))
         return all(pod is None or bool(pod.node_name) for pod in wanted)
+
+
+def _place(pod: Pod, node: str, allocations: Sequence[Allocation], pods: PodMatcher) -> HeldPlace:
+    """Return a place for pods that ask for the same as a pod does."""
+    return HeldPlace.of(pod, node, [each for allocation in allocations for each in allocation.results], pods)

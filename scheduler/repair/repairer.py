@@ -6,13 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from scheduler.holds.hold_keeper import HoldKeeper
 from scheduler.kube import repair_plans
 from scheduler.kube.errors import Forbidden, KubeError, NotFound
 from scheduler.kube.repair_plans import PlanDecision, PlanState
 from scheduler.kube.writer import FencedError
 from scheduler.observe import logs
 from scheduler.repair.advisor import Advisor, AdvisorParts
-from scheduler.repair.executor import Executor, Reports, Rooms
+from scheduler.repair.executor import Executor, Reports
 from scheduler.repair.plan_record import PlanRecord
 from scheduler.settings import Settings
 from scheduler.settings.repairs import RepairMode
@@ -24,16 +25,12 @@ _log: Final = logs.logger()
 
 
 class Repairer:
-    """
-    Looks at the fleet every `repair.intervalSeconds`; `clock` gives seconds since the epoch.
-
-    Without `rooms` no room can be held for successors, and nothing moves in any mode.
-    """
+    """Looks at the fleet every `repair.intervalSeconds`; `clock` gives seconds since the epoch."""
 
     def __init__(
         self,
         parts: AdvisorParts,
-        rooms: Rooms | None,
+        keeper: HoldKeeper,
         reports: Reports,
         settings: Settings,
         clock: Callable[[], float] = time.time,
@@ -43,7 +40,8 @@ class Repairer:
         self._metrics: Final = reports[1]
         self._clock: Final = clock
         self._advisor: Final = Advisor(parts, settings, clock)
-        self._executor: Final = None if rooms is None else Executor(parts, self._advisor, rooms, reports, clock)
+        limits = float(settings.device_holds.max_seconds), clock
+        self._executor: Final = Executor(parts, self._advisor, keeper, reports, limits)
         self._last_error = ""
         self._wakes = False
         """Whether the last look wrote something, so that the next one may find more to do."""
@@ -56,8 +54,6 @@ class Repairer:
         """
         if self._settings.repair.mode is RepairMode.DISABLED:
             return
-        if self._settings.repair.mode is RepairMode.APPLY and self._executor is None:
-            _log.warning(logs.REPAIR_FAILED, error="no room can be held for successors: nothing moves")
         while True:
             await asyncio.sleep(_SOON_SECONDS if self._wakes else self._settings.repair.interval_seconds)
             self._wakes = False
@@ -86,7 +82,7 @@ class Repairer:
 
     async def _advance(self, record: PlanRecord) -> bool:
         """Go on with the plan that is decided about, or under way; whether there is one."""
-        if self._settings.repair.mode is not RepairMode.APPLY or self._executor is None:
+        if self._settings.repair.mode is not RepairMode.APPLY:
             return False
         for plan in record.plans:
             is_approved = plan.spec.decision is PlanDecision.APPROVED or self._settings.repair.auto_approve

@@ -1,7 +1,7 @@
 """
 The configuration: one YAML file, which flags of the command line override, checked completely before anything starts.
 
-- `schema`, `policies`, `observability`, `repairs`: the structs of the file; a key is documented at its field.
+- `schema`, `policies`, `observability`, `holds`, `repairs`: the structs of the file; a key is documented at its field.
 - `loading`: reads a file (`untrusted_yaml`) and applies the flags; old names of keys keep working with a warning.
 - `validation`: says what is wrong with a file.
 - `reference`: generates `config/default.yaml` and `config/schema.json`.
@@ -9,6 +9,7 @@ The configuration: one YAML file, which flags of the command line override, chec
 Nothing here touches the cluster. The command line calls `load`; every other part gets only its own section.
 """
 
+from scheduler.settings.holds import HoldLimits
 from scheduler.settings.loading import Overrides, SettingsError, load, parse, served, unserved
 from scheduler.settings.observability import (
     ApiSettings,
@@ -49,6 +50,7 @@ __all__ = [
     "Devices",
     "HealthSettings",
     "HistorySettings",
+    "HoldLimits",
     "LeaderElection",
     "LogFormat",
     "LogLevel",

@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from scheduler.settings.holds import HoldLimits
 from scheduler.settings.observability import (
     ApiSettings,
     HealthSettings,
@@ -302,6 +303,9 @@ class Settings(Section, frozen=True):
 
     node_reservations: NodeReservations = NodeReservations()
     """How many nodes are reserved for starving pods."""
+
+    device_holds: HoldLimits = HoldLimits()
+    """How much room may be held for pods to come."""
 
     repair: RepairSettings = RepairSettings()
     """Whether pods are moved to repair the fleet."""

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from scheduler import private_file
-from scheduler.cluster import split_by_nominations
+from scheduler.cluster import split_by_held_room
 from scheduler.settings import Settings
 from scheduler.simulation import claim_templates
 from scheduler.simulation.manifests.documents import ManifestProblem
@@ -24,15 +24,13 @@ from scheduler.simulation.workloads.creation_order import CreationOrder, MadeAft
 from scheduler.worker import recording
 from scheduler.worker.checked_plan import all_failed, decide
 from scheduler.worker.recording import Record
-from solver import SolverCache, explain_placed, explain_pod, is_freed, reserve_for_nominated, snapshot_after, solve
+from solver import SolverCache, after_plan, explain_placed, explain_pod, is_freed, reserve_for_nominated, solve
 from solver.domain import (
     Allocation,
     Batch,
     Budget,
     ClaimId,
     LevelReport,
-    PersistentVolume,
-    PersistentVolumeClaim,
     Placement,
     Plan,
     Pod,
@@ -78,36 +76,15 @@ def _parts(asked: Record, decide: Callable[[SubBatch], Plan]) -> Iterator[tuple[
     """Decide part after part; without nominated pods, and pods that are made one by one, the batch is one part."""
     snapshot, order = asked.snapshot, CreationOrder(asked.batch, asked.made_after, dict(asked.not_made))
     for wave in order.waves():
-        for each in split_by_nominations(wave, snapshot.nominated):
+        for each in split_by_held_room(wave, snapshot.nominated, snapshot.holds):
             part = SubBatch(snapshot, msgspec.structs.replace(each, gangs=each.gangs_of(each.pods)))
             plan = decide(part)
             yield part, plan
             order.note(plan.placements)
-            snapshot = _after(snapshot, each, plan)
+            snapshot = after_plan(snapshot, each, plan)
     held, plan = order.held()
     if held.pods:
         yield SubBatch(snapshot, held), plan
-
-
-def _after(snapshot: Snapshot, batch: Batch, plan: Plan) -> Snapshot:
-    """Return the snapshot after a plan, while its victims are still leaving."""
-    placed = {each.pod for each in plan.placements}
-    node_of = {each.pod: each.node for preemption in plan.preemptions for each in preemption.placements}
-    waiting = {pod.id: pod for pod in snapshot.nominated if pod.id not in placed}
-    waiting |= {
-        pod.id: msgspec.structs.replace(pod, nominated_node_name=node_of[pod.id])
-        for pod in batch.pods
-        if pod.id in node_of
-    }
-    victims = {victim.pod for each in plan.preemptions for victim in each.victims}
-    gangs = {each.id: each for each in (*snapshot.gangs, *batch.gangs)}
-    placed_snapshot = snapshot_after(snapshot, batch.pods, plan.placements, plan.allocations)
-    return msgspec.structs.replace(
-        _with_volumes(placed_snapshot, plan.placements),
-        nominated=tuple(waiting[key] for key in sorted(waiting)),
-        leaving=tuple(sorted({*snapshot.leaving, *victims})),
-        gangs=tuple(gangs[key] for key in sorted(gangs)),
-    )
 
 
 def after_others(asked: Record, own: Collection[PodId], cache: SolverCache | None = None) -> Record:
@@ -120,7 +97,7 @@ def after_others(asked: Record, own: Collection[PodId], cache: SolverCache | Non
     if others:
         first = msgspec.structs.replace(asked, batch=Batch(pods=others, gangs=asked.batch.gangs_of(others)))
         for part, plan in _parts(first, lambda part: _decided(asked, part, [], cache)):
-            snapshot = _after(part.snapshot, part.batch, plan)
+            snapshot = after_plan(part.snapshot, part.batch, plan)
     return msgspec.structs.replace(
         asked, snapshot=snapshot, batch=Batch(pods=pods, gangs=asked.batch.gangs_of(pods)), stopped=(), left_out=()
     )
@@ -130,35 +107,7 @@ def after_placed(asked: Record, plan: Plan) -> Record:
     """Return the case of the pods that a plan does not place, in the cluster after the plan."""
     placed = {each.pod for each in plan.placements}
     return msgspec.structs.replace(
-        asked, snapshot=_after(asked.snapshot, asked.batch, plan), batch=asked.batch.without(placed)
-    )
-
-
-def _with_volumes(snapshot: Snapshot, placements: Sequence[Placement]) -> Snapshot:
-    """Bind volumes to their claims, and set the selected node of volumes to provision."""
-    bound = {each.claim: (each, placement.node) for placement in placements for each in placement.volumes}
-    if not bound:
-        return snapshot
-    taken = {each.volume: each for each, _ in bound.values() if each.volume}
-
-    def volume(each: PersistentVolume) -> PersistentVolume:
-        binding = taken.get(each.name)
-        if binding is None:
-            return each
-        return msgspec.structs.replace(each, claim=binding.claim, claim_uid=binding.claim_uid)
-
-    def claim(each: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        binding, node = bound.get(each.id, (None, ""))
-        if binding is None:
-            return each
-        if binding.volume:
-            return msgspec.structs.replace(each, volume=binding.volume, is_bind_completed=True)
-        return msgspec.structs.replace(each, selected_node=binding.made_on(node))
-
-    return msgspec.structs.replace(
-        snapshot,
-        volumes=tuple(volume(each) for each in snapshot.volumes),
-        volume_claims=tuple(claim(each) for each in snapshot.volume_claims),
+        asked, snapshot=after_plan(asked.snapshot, asked.batch, plan), batch=asked.batch.without(placed)
     )
 
 

@@ -100,6 +100,11 @@ class ConditionReason(StrEnum):
     A node that could take the pod now is reserved for a pod that others passed for longer than
     `queue.starvationSeconds`.
     """
+    ROOM_HELD = "RoomHeld"
+    """
+    There is room, and a DeviceHold keeps it for other pods to come (docs/holds.md). The end of the hold helps: its pods
+    have come, its owner is gone, or its deadline has passed.
+    """
     TOO_COSTLY = "TooCostly"
     """
     The decision takes more time or memory than one may, or the namespace has used up its time for such decisions.
@@ -174,6 +179,7 @@ CONDITION: Final[dict[ReasonCode, ConditionReason]] = {
     ReasonCode.GANG_BLOCKED: ConditionReason.MEMBER_CANNOT_START,
     ReasonCode.NO_SHAPE: ConditionReason.NO_SHAPE_HELPS,
     ReasonCode.NODE_RESERVED: ConditionReason.NODE_RESERVED,
+    ReasonCode.ROOM_HELD: ConditionReason.ROOM_HELD,
     ReasonCode.RESERVATION_PENDING: ConditionReason.UNSCHEDULABLE,
     ReasonCode.OUTRANKED: ConditionReason.WAITING_FOR_ROOM,
     ReasonCode.BUDGET: ConditionReason.WAITING_FOR_ROOM,

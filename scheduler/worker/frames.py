@@ -25,6 +25,7 @@ from solver.domain import (
     CSINode,
     CSIStorageCapacity,
     DeviceClass,
+    DeviceHold,
     DeviceQuota,
     DeviceTaintRule,
     Namespace,
@@ -259,6 +260,7 @@ _VALUES: Final[dict[Kind, msgspec.json.Decoder[Object | None]]] = {
     Kind.BUDGETS: msgspec.json.Decoder(PodDisruptionBudget | None),
     Kind.POD_GROUPS: msgspec.json.Decoder(PodGroup | None),
     Kind.COSCHEDULING_GROUPS: msgspec.json.Decoder(PodGroup | None),
+    Kind.HOLDS: msgspec.json.Decoder(DeviceHold | None),
     Kind.QUOTAS: msgspec.json.Decoder(DeviceQuota | None),
 }
 _encoder: Final = msgspec.json.Encoder()

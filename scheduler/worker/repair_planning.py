@@ -3,15 +3,19 @@
 from typing import Final
 
 from scheduler.worker import frames
-from solver import SolverCache, goals_of, plan_moves, verify
-from solver.domain import Batch, Budget, GoalKind, Move, Relocation, RepairGoal, Snapshot, Violation
+from solver import SolverCache, as_running, goals_of, plan_moves, verify
+from solver.domain import Batch, Budget, GoalKind, Move, Relocation, RepairGoal, Snapshot, Violation, open_seats
 
+_OWNER: Final = "RepairPlan"
+"""The kind of the owner of holds that repairs make; there is one plan at a time."""
 _MOST_GOALS: Final = 16
 """Goals that are tried in one look at the fleet."""
 
 
 def repair_planned(order: frames.PlanRepair, cache: SolverCache, snapshot: Snapshot) -> frames.RepairPlanned:
-    """Answer an order."""
+    """Answer an order; room that repairs hold is theirs, other room counts as taken."""
+    seats = (seat for seat in open_seats(snapshot.holds) if seat.hold.owner.kind != _OWNER)
+    snapshot = as_running(snapshot, seats)
     if order.goal is not None and order.planned is not None:
         violations = _gone(snapshot, order, cache) or still_possible(snapshot, order.goal, order.planned, order)
         return frames.RepairPlanned(id=order.id, goal=order.goal, violations=violations)

@@ -70,6 +70,20 @@ from solver.domain.gang import (
     GangLevel,
     PodGroup,
 )
+from solver.domain.holds import (
+    MATCHED_ANNOTATIONS,
+    PLACE_ANNOTATION,
+    DeviceHold,
+    HeldPlace,
+    HoldOwner,
+    LostPlace,
+    MatcherIndex,
+    PlaceDevice,
+    PodMatcher,
+    Seat,
+    open_seats,
+    with_used,
+)
 from solver.domain.ids import ClaimId, CounterId, DeviceId, GangId, PodId, PoolId, RequestName, VolumeClaimId
 from solver.domain.label_selectors import (
     BINDING_FAILED_TAINT,

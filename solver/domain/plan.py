@@ -40,7 +40,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     same order, empty for a claim that is still to be created. `extended_resource_claim` is the
     claim to create if the node serves extended resources of the pod by DRA; its placeholder id is in `claims` and
     `allocations`. `volumes` are the decisions about volume claims that wait for their first consumer.
-    `node_allocatable` is what the claims' devices take of the node (KEP-5517).
+    `node_allocatable` is what the claims' devices take of the node (KEP-5517). `place` is the place of a hold that the
+    pod uses up (`Seat.id`), wherever it is placed; empty where no room is held for it.
     """
 
     pod: PodId
@@ -51,6 +52,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     extended_resource_claim: ExtendedResourceClaim | None = None
     volumes: tuple[VolumeBinding, ...] = ()
     node_allocatable: tuple[NodeAllocatableClaimStatus, ...] = ()
+    place: str = ""
 
     @property
     def dra_resources(self) -> frozenset[str]:

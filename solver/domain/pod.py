@@ -217,6 +217,10 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     gang_note: GangAnnotations | None = None
     scheduling_gates: tuple[str, ...] = ()
     started: int = 0
+    annotations: tuple[tuple[str, str], ...] = ()
+    """Those of `MATCHED_ANNOTATIONS`, by which holds recognise pods to come, sorted."""
+    place: str = ""
+    """The place of a hold that it has used up (`PLACE_ANNOTATION`), where it is bound or assumed to be."""
     is_preemptible: bool = True
     repair_note: RepairNote | None = None
     is_deleting: bool = False

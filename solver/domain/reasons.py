@@ -139,6 +139,8 @@ class ReasonCode(StrEnum):
     """The node is in no topology domain that the pod's gang can use, or not in that of its running members."""
     NODE_RESERVED = "NodeReserved"
     """The node is reserved for a pod that was passed over for too long."""
+    ROOM_HELD = "RoomHeld"
+    """The node has room for the pod that a DeviceHold keeps for other pods, which are still to come."""
     RESERVATION_PENDING = "ReservationPending"
     """A node is reserved for the pod, and the resources that it needs there are not free yet."""
     QUOTA_EXCEEDED = "QuotaExceeded"

@@ -8,6 +8,7 @@ import msgspec
 from solver.domain.claim import Claim, Constraint, Request
 from solver.domain.device import DeviceClass, DeviceTaintRule, ResourceSlice
 from solver.domain.gang import Gang
+from solver.domain.holds import DeviceHold
 from solver.domain.ids import CounterId, DeviceId, GangId, PodId
 from solver.domain.label_selectors import NodeSelectorTerm
 from solver.domain.node import Namespace, Node
@@ -56,6 +57,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     leaving: tuple[PodId, ...] = ()
     """Pods of `pods` whose eviction is requested and not observed yet."""
     draws: tuple[tuple[DeviceId, tuple[tuple[CounterId, int], ...]], ...] = ()
+    holds: tuple[DeviceHold, ...] = ()
+    """Room that is held for pods to come; places that a pod of `pods` has used up are marked as used."""
     quotas: tuple[DeviceQuota, ...] = ()
     withdrawn: tuple[WithdrawnDevice, ...] = ()
     """Devices that claims hold and no slice publishes any more; kept only where there are quotas."""

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.arrays import Mask
-from solver.domain import OPTIONAL_NODE_OPERATIONS, Placement, Pod, Reason, ReasonCode, wording
+from solver.domain import OPTIONAL_NODE_OPERATIONS, ClaimId, Placement, Pod, Reason, ReasonCode, wording
 from solver.domain.quantity import amount_of, plain
 from solver.feasibility import capacity
 from solver.feasibility.claims import MAX_RESULTS
@@ -111,6 +111,16 @@ class NamedAlternative(NamedTuple):
     name: str
     ask: Ask
     device_class: str
+
+
+class NamedRequest(NamedTuple):
+    """A request: full name, claim entry (if the pod has several), own name, claim, and alternatives."""
+
+    name: str
+    place: str
+    short: str
+    claim: ClaimId
+    alternatives: tuple[NamedAlternative, ...]
 
 
 def hinted(reason: Reason, hint: str) -> Reason:

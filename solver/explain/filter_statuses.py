@@ -3,7 +3,7 @@ How many nodes kube-scheduler's filters refuse, and with which reasons (FitError
 
 Filters run in the order of the default profile, and a node has the reasons of the first plugin that fails there.
 NodeResourcesFit and VolumeBinding give every reason that they have, the others the first one. Nodes that only a rule
-of Dovetail refuses (a reservation, the topology of a gang) count for that rule.
+of Dovetail refuses (a reservation, held room, the topology of a gang) count for that rule.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -64,6 +64,7 @@ _PLUGINS: Final = {
     ReasonCode.NODE_FEATURES: FilterPlugin.NODE_DECLARED_FEATURES,
     ReasonCode.GANG_TOPOLOGY: FilterPlugin.OWN,
     ReasonCode.NODE_RESERVED: FilterPlugin.OWN,
+    ReasonCode.ROOM_HELD: FilterPlugin.OWN,
     ReasonCode.QUOTA_EXCEEDED: FilterPlugin.OWN,
 }
 """The plugin of each code; every other code of a node is about its devices."""

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.arrays import MOST, Mask
-from solver.domain import Budget, ClaimId, ConstraintKind, Reason, ReasonCode, wording
+from solver.domain import Budget, ConstraintKind, Reason, ReasonCode, wording
 from solver.explain import fewer_devices
 from solver.explain.device_reasons import (
     NamedAlternative,
+    NamedRequest,
     OversizedDevices,
     code_of,
     hinted,
@@ -30,6 +31,7 @@ from solver.feasibility.claims import MAX_RESULTS
 from solver.fleet.request_counts import DeviceSupplies, DeviceSupply
 from solver.greedy.device_fit import Condition, FitCache
 from solver.greedy.placement_state import Tracker
+from solver.held_room import ROOM_HELD
 from solver.problem.node_arrays import PODS
 from solver.problem.problem import Part, PodClass, Problem, Source
 from solver.problem.requests.component import Ask, Component
@@ -43,16 +45,6 @@ UNKNOWN: Final = Reason(
     message="no node was found for the pod, although no single rule excludes all nodes; the scheduler tries again soon",
 )
 _EXCLUDED: Final = ", where some have no compatibility group in common"
-
-
-class NamedRequest(NamedTuple):
-    """A request: full name, claim entry (if the pod has several), own name, claim, and alternatives."""
-
-    name: str
-    place: str
-    short: str
-    claim: ClaimId
-    alternatives: tuple[NamedAlternative, ...]
 
 
 class RoomOnNodes(NamedTuple):
@@ -81,6 +73,8 @@ class Explanation:
     """The budget of hints; None for no limit."""
     leftover: "Callable[[], Explanation] | None" = None
     """The same problem as the plan leaves it; None where nothing is placed."""
+    unheld: "Callable[[PodClass], Mask | None]" = field(default=lambda _: None)
+    """Gives the nodes that one pod of a class could use if no room were held for others; None where none is held."""
     conditions: list[Condition] = field(default_factory=list)
     rooms: dict[int, RoomOnNodes] = field(default_factory=dict)  # by class
     condition_of: npt.NDArray[np.int64] = field(init=False)
@@ -186,8 +180,8 @@ class Explanation:
         """
         Return the allowed nodes with room for one pod, and what excludes the others.
 
-        A node that is reserved for another pod counts as reserved only if the pod would fit there. Of several classes
-        of a family each has nodes of its own.
+        A node that is reserved for another pod counts as reserved only if the pod would fit there, and so does one with
+        held room. Of several classes of a family each has nodes of its own.
         """
         if pod_class.index in self.rooms:
             return self.rooms[pod_class.index]
@@ -208,6 +202,12 @@ class Explanation:
         serving = self._serving(pod_class, allowed | others)
         reserved = allowed & serving & held
         refused = (allowed | others) & ~serving
+        unheld = self.unheld(pod_class)
+        if unheld is not None:
+            kept = own & unheld & ~(allowed & serving)
+            allowed, refused = allowed & ~kept, refused & ~kept
+            excluded = [ExcludedNodes(each.nodes & ~kept, each.reason) for each in excluded]
+            excluded.append(ExcludedNodes(kept, ROOM_HELD))
         found = RoomOnNodes(allowed & ~reserved, refused, (*excluded, ExcludedNodes(reserved, HELD)))
         return self.rooms.setdefault(pod_class.index, found)
 

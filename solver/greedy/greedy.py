@@ -16,7 +16,7 @@ import numpy.typing as npt
 from solver.arrays import Amounts, Mask
 from solver.domain import SearchStage
 from solver.greedy import units
-from solver.greedy.device_fit import FitCache, reach
+from solver.greedy.device_fit import Condition, DeviceFit, FitCache, reach
 from solver.greedy.node_score import FIRST, FREE, NEVER, RANK, NodeRatings, Rating, ScoreCache
 from solver.greedy.placement_state import Tracker, trackers
 from solver.greedy.quota_tracker import QuotaTracker
@@ -29,6 +29,8 @@ from solver.solution import Choice, SharedChoice, Solution
 
 _Nodes = slice | npt.NDArray[np.int64]
 """All nodes, or some."""
+Narrowed = Callable[[State, State], tuple[State, State]]
+"""Of what a node and the cluster have left of devices the part that a pod may use."""
 
 
 class Order(Enum):
@@ -49,7 +51,6 @@ def candidates(problem: Problem, stop: Callable[[], bool] = _never) -> list[Solu
     Return the solutions of first fit, best fit and best fit with small pods first; no order dominates another.
 
     Where devices count, and not pods, large ones come first in place of small ones.
-
     Each ends where it is once `stop` says so, and none begins after that. First fit runs first, and tries one pod or
     gang at least. The others run only if it tried all pods, the last one only if best fit does not place all of them.
     """
@@ -342,22 +343,58 @@ class Greedy:
                 cost_tracker.take(pod_class.index, node)
 
     def _take(self, pod_class: PodClass, parts: tuple[Part, ...], fresh: tuple[int, ...], node: int) -> None:
-        self._use(pod_class, node)
-        if not parts:
-            self.solution.choices.append(Choice(pod_class.index, node, ()))
-            return
-        quota = self.quotas.state(pod_class, node)
-        served = self.scores.serve(parts, int(self.condition_of[node]), self.wide, quota)
-        if served is None:
+        quota = self.quotas.state(pod_class, node) if parts else ()
+        served = self.scores.serve(parts, int(self.condition_of[node]), self.wide, quota) if parts else None
+        if parts and served is None:
             raise AssertionError("a node was chosen that cannot serve the pod")
-        self.quotas.take(pod_class, node, quota, served.after.quota)
-        self.wide = served.after.wide
-        self.condition_of[node] = self.scores.number((served.after.group, served.after.state, served.after.is_unused))
+        self._use(pod_class, node)
+        if served is not None:
+            after, self.wide = served.after, served.after.wide
+            self.quotas.take(pod_class, node, quota, after.quota)
+            self.condition_of[node] = self.scores.number((after.group, after.state, after.is_unused))
+        self._choose_served(pod_class, fresh, node, served)
+
+    def _choose_served(self, pod_class: PodClass, fresh: tuple[int, ...], node: int, served: DeviceFit | None) -> None:
+        """Note a placed pod, and the shared claims that it is the first to use."""
+        picks = served.picks if served is not None else ()
         own = len(pod_class.parts)
-        self.solution.choices.append(Choice(pod_class.index, node, served.picks[:own]))
-        for each in fresh:
+        self.solution.choices.append(Choice(pod_class.index, node, picks[:own]))
+        for each in fresh if served is not None else ():
             count = len(self.problem.shared[each].parts)
-            choice = SharedChoice(each, node, served.picks[own : own + count])
+            choice = SharedChoice(each, node, picks[own : own + count])
             own += count
             self.solution.shared[each] = choice
             self.anchors[each] = reach(self.problem, choice)
+
+    def place_on(self, family: tuple[PodClass, ...], node: int, within: Mapping[int, Mask], narrowed: Narrowed) -> bool:
+        """
+        Place one pod on a node, in the first of its ways that fits there; return whether it did.
+
+        Of devices it gets those that are left by `narrowed`, which is given what the node and the cluster have left.
+        """
+        for pod_class in family:
+            inside = within.get(pod_class.index)
+            if not self.open_nodes(pod_class)[node] or not (inside is None or inside[node]):
+                continue
+            fresh = tuple(each for each in pod_class.shared if each not in self.anchors)
+            parts = pod_class.parts + tuple(part for each in fresh for part in self.problem.shared[each].parts)
+            if not parts:
+                self._take(pod_class, parts, fresh, node)
+                return True
+            group, state, is_unused = self.scores.conditions[int(self.condition_of[node])]
+            local, wide = narrowed(state, self.wide)
+            quota = self.quotas.state(pod_class, node)
+            served = self.scores.fits.serve(parts, Condition(group, local, wide, is_unused, quota))
+            if served is not None:
+                self._use(pod_class, node)
+                after, self.wide = served.after, _less(self.wide, wide, served.after.wide)
+                self.quotas.take(pod_class, node, quota, after.quota)
+                self.condition_of[node] = self.scores.number((group, _less(state, local, after.state), after.is_unused))
+                self._choose_served(pod_class, fresh, node, served)
+                return True
+        return False
+
+
+def _less(state: State, before: State, after: State) -> State:
+    """Take from a state what was taken between two others."""
+    return tuple(left - (was - now) for left, was, now in zip(state, before, after, strict=True))

@@ -1,7 +1,7 @@
 """The cluster as it would be without some pods, with what a plan places or with more nodes, and what pods fit then."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -17,7 +17,10 @@ from solver.domain import (
     ConsumerReference,
     Node,
     NodeShape,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Placement,
+    Plan,
     Pod,
     PodDisruptionBudget,
     PodId,
@@ -25,6 +28,7 @@ from solver.domain import (
     ResourceSlice,
     Snapshot,
     with_node_allocatable,
+    with_used,
 )
 from solver.extract import Extracted, extract
 from solver.model.objective import best_of
@@ -130,9 +134,8 @@ def snapshot_after(
     for placement in placed.values():
         pod = by_id[placement.pod]
         requests = tuple((name, amount) for name, amount in pod.requests if name not in placement.dra_resources)
-        seated.append(
-            with_node_allocatable(replace(pod, node_name=placement.node, requests=requests), placement.node_allocatable)
-        )
+        bound = replace(pod, node_name=placement.node, place=placement.place, requests=requests)
+        seated.append(with_node_allocatable(bound, placement.node_allocatable))
         reference = ConsumerReference.of(pod.id, pod.uid)
         for claim in placement.claims:
             consumers.setdefault(claim, []).append(reference)
@@ -150,7 +153,57 @@ def snapshot_after(
         for claim in (*snapshot.claims, *extra)
     )
     order = sorted((*(pod for pod in snapshot.pods if pod.id not in placed), *seated), key=lambda pod: pod.id)
-    return replace(snapshot, pods=tuple(order), claims=tuple(sorted(claims, key=lambda claim: claim.id)))
+    return replace(
+        snapshot,
+        pods=tuple(order),
+        claims=tuple(sorted(claims, key=lambda claim: claim.id)),
+        holds=with_used(snapshot.holds, (each.place for each in placed.values() if each.place)),
+    )
+
+
+def after_plan(snapshot: Snapshot, batch: Batch, plan: Plan) -> Snapshot:
+    """Return the snapshot after a plan, while its victims are still leaving."""
+    placed = {each.pod for each in plan.placements}
+    node_of = {each.pod: each.node for preemption in plan.preemptions for each in preemption.placements}
+    waiting = {pod.id: pod for pod in snapshot.nominated if pod.id not in placed}
+    waiting |= {pod.id: replace(pod, nominated_node_name=node_of[pod.id]) for pod in batch.pods if pod.id in node_of}
+    victims = {victim.pod for each in plan.preemptions for victim in each.victims}
+    gangs = {each.id: each for each in (*snapshot.gangs, *batch.gangs)}
+    placed_snapshot = snapshot_after(snapshot, batch.pods, plan.placements, plan.allocations)
+    return replace(
+        _with_volumes(placed_snapshot, plan.placements),
+        nominated=tuple(waiting[key] for key in sorted(waiting)),
+        leaving=tuple(sorted({*snapshot.leaving, *victims})),
+        gangs=tuple(gangs[key] for key in sorted(gangs)),
+    )
+
+
+def _with_volumes(snapshot: Snapshot, placements: Sequence[Placement]) -> Snapshot:
+    """Bind volumes to their claims, and set the selected node of volumes to provision."""
+    bound = {each.claim: (each, placement.node) for placement in placements for each in placement.volumes}
+    if not bound:
+        return snapshot
+    taken = {each.volume: each for each, _ in bound.values() if each.volume}
+
+    def volume(each: PersistentVolume) -> PersistentVolume:
+        binding = taken.get(each.name)
+        if binding is None:
+            return each
+        return replace(each, claim=binding.claim, claim_uid=binding.claim_uid)
+
+    def claim(each: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        binding, node = bound.get(each.id, (None, ""))
+        if binding is None:
+            return each
+        if binding.volume:
+            return replace(each, volume=binding.volume, is_bind_completed=True)
+        return replace(each, selected_node=binding.made_on(node))
+
+    return replace(
+        snapshot,
+        volumes=tuple(volume(each) for each in snapshot.volumes),
+        volume_claims=tuple(claim(each) for each in snapshot.volume_claims),
+    )
 
 
 def spent(snapshot: Snapshot, evicted: Iterable[Pod]) -> Snapshot:

@@ -1,11 +1,10 @@
 """
 The cache between solves, so that a decision costs what changed in the cluster and not what exists.
 
-Everything in it follows from frozen values and is kept under their identity or by key: a warm solve gives the same plan
-as a cold one (a property checks it). Nothing here is needed for correctness. When nodes change, all is rebuilt; when
+Everything in it follows from frozen values and is kept under their identity or by key: a warm solve gives the plan of a
+cold one (a property checks it). Nothing here is needed for correctness. When nodes change, all is rebuilt; when
 only slices and taint rules change, `devices.inventory_update` and `devices.incremental` update inventory and layouts.
-Claims and pods are counted by those that changed (`domain.changed_objects`); problems of several snapshots live at a
-time, so what one was given never changes.
+Claims and pods are counted by those that changed (`domain.changed_objects`). What a problem was given never changes.
 """
 
 from collections import defaultdict
@@ -18,6 +17,7 @@ from solver.arrays import Amounts
 from solver.bounded_cache import MIB, BoundedCache
 from solver.domain import Allowance, DeviceTaintRule, Node, OwnedDevices, Pod, ResourceSlice, Snapshot
 from solver.feasibility.device_attributes import AttributeName
+from solver.held_room import RunningPlaces
 from solver.problem import gang_domains, node_arrays
 from solver.problem.devices import (
     device_properties,
@@ -105,9 +105,9 @@ class SolverCache:
     _ways: BoundedCache[Hashable, Ways] = field(default_factory=partial(BoundedCache, _WAYS_BYTES, patient=True))
     costs: BoundedCache[Hashable, int] = field(default_factory=partial(BoundedCache, _COSTS_BYTES))
     """Cost units that were not enough, by claim spec; valid while the devices are the same."""
+    running_places: RunningPlaces = field(default_factory=dict)  # of holds
     expected: ExpectedKindsCache = field(default_factory=ExpectedKindsCache)
-    paid_units: int = 0
-    """Cost units of all decisions so far (`Budget.cost_units`)."""
+    paid_units: int = 0  # cost units of all decisions so far (`Budget.cost_units`)
 
     def inventory(self, snapshot: Snapshot, owned_devices: OwnedDevices) -> Inventory:
         """Return the inventory; rebuilt or updated when nodes, slices or taint rules changed."""

@@ -14,7 +14,8 @@ A check costs what its plan touches, and what the snapshot has changed since the
 `checker` runs one module per kind of rule: `node_fit`, `node_allocatable` (KEP-5517), `inter_pod` (ports, affinity,
 spread), `volumes`, `claims` (with allocation results), `requests` (with selectors and constraints), `devices`, `usage`
 (exclusive devices, capacities, counters), `extended_resources` (KEP-5004), `gangs`, `preemption` (with node
-reservations). `before_write` runs those that need no CEL and no other pods than those of the unit's nodes.
+reservations), `holds` (room that is held). `before_write` runs those that need no CEL and no other pods than those of
+the unit's nodes.
 `repair` checks the moves of a repair one after the other.
 `violations` is the closed list of rules. The checks share `plan_context` (batch and plan by key), `snapshot_index` with
 `pools` and `label_groups` (the snapshot by key, built of the indexes of `object_index`), and `matching` (node

@@ -1,5 +1,6 @@
 from .before_write import recheck as recheck
 from .checker import check as check
+from .holds.respected_holds import misfits as misfits
 from .node_fit import obstacles as obstacles
 from .pools import Pools as Pools
 from .repair.move_checker import MoveChecker as MoveChecker

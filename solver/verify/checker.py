@@ -15,6 +15,7 @@ from solver.verify import (
     usage,
     volumes,
 )
+from solver.verify.holds import respected_holds
 from solver.verify.plan_context import PlanContext, new_allocations
 from solver.verify.quotas import quota_limits
 from solver.verify.snapshot_index import VerifierCache
@@ -61,3 +62,4 @@ def _violations(context: PlanContext, batch: Batch, plan: Plan) -> Iterator[Viol
     yield from usage.violations(made, context)
     yield from quota_limits.violations(made, context)
     yield from gangs.violations(batch, plan, context)
+    yield from respected_holds.violations(batch, plan, context)

@@ -32,6 +32,7 @@ from solver.domain import (
     SearchStatus,
     Snapshot,
     Violation,
+    open_seats,
     with_node_allocatable,
 )
 from solver.domain.gang import DISRUPT_ALL, DISRUPT_SINGLE
@@ -306,7 +307,7 @@ def _placed(
 def reservation_violations(batch: Batch, plan: Plan, context: PlanContext) -> Iterator[Violation]:
     """Check that later pods leave devices and resources of reserved nodes to the pods of the reservation."""
     for hold in batch.node_reservations:
-        later = _later_pods(batch, plan, hold)
+        later = _later_pods(batch, plan, hold, context)
         if later:
             yield from _takes_devices(hold, later, plan, context)
             yield from _takes_resources(hold, later, context)
@@ -324,13 +325,32 @@ def _takes_devices(
             )
 
 
-def _later_pods(batch: Batch, plan: Plan, hold: NodeReservation) -> list[tuple[Pod, str]]:
-    """Return pods on reserved nodes of a lower priority than the reservation, or of the same and not overdue."""
+def _keeps_to_its_place(pod: Pod, placement: Placement, plan: Plan, context: PlanContext) -> bool:
+    """Whether a pod takes no more of its node than was held for it there: that was not free for the reservation."""
+    if not placement.place:
+        return False
+    seat = next((each for each in open_seats(context.snapshot.holds) if each.id == placement.place), None)
+    if seat is None or seat.place.node != placement.node:
+        return False
+    held, requests = {each.device for each in seat.place.devices}, dict(seat.place.requests)
+    results = (each for made in plan.allocations if made.claim in placement.claims for each in made.allocation.results)
+    is_within = all(amount <= requests.get(resource, 0) for resource, amount in pod.requests)
+    return is_within and all(each.device in held for each in results)
+
+
+def _later_pods(batch: Batch, plan: Plan, hold: NodeReservation, context: PlanContext) -> list[tuple[Pod, str]]:
+    """
+    Return pods on reserved nodes of a lower priority than the reservation, or of the same and not overdue.
+
+    A pod for which room is held there takes none that the reservation could have.
+    """
     pods, overdue = {pod.id: pod for pod in batch.pods}, set(batch.overdue)
     found = []
     for placement in plan.placements:
         pod = pods.get(placement.pod)
         if pod is None or placement.node not in hold.nodes or pod.uid in hold.uids:
+            continue
+        if _keeps_to_its_place(pod, placement, plan, context):
             continue
         if pod.priority < hold.priority or (pod.priority == hold.priority and pod.id not in overdue):
             found.append((pod, placement.node))

@@ -75,6 +75,11 @@ class Rule(StrEnum):
     NODE_RESERVED = "NodeReserved"
     """A pod takes devices or resources that are reserved for a pod that was passed over for too long."""
 
+    ROOM_HELD = "RoomHeld"
+    """Pods take room that is held for others, and have no higher priority than the hold."""
+    HOLD_PLACE = "HoldPlace"
+    """A pod uses up a place that holds nothing any more, that is for other pods, or that another pod uses up too."""
+
     POD_AFFINITY = "PodAffinity"
     """No pod that the required pod affinity selects is in the pod's domain."""
     POD_ANTI_AFFINITY = "PodAntiAffinity"

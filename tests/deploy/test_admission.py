@@ -16,12 +16,12 @@ ADMISSION = DEPLOY / "admission"
 FENCED = DEPLOY / "overlays" / "fenced" / "kustomization.yaml"
 ACCOUNT = "system:serviceaccount:dovetail-system:dovetail"
 
-_KEY = re.compile(r"(?<![\w.])(?:dovetail\.dev|\{OUR_GROUP\})/([a-z-]+)(?!\w)")
+_KEY = re.compile(r"(?<![\w.])(?:dovetail\.dev|\{OUR_GROUP\})/([a-z-]+)(?![a-z0-9-])")
 _OF_THE_LEASE = frozenset({"drained", "leader-report", "record", "record-version"})
-_OTHERS = _OF_THE_LEASE | {"adopted", "binding-failed", "node-reserved", "scheduler", "suspect", "unreadable"}
+_OTHERS = _OF_THE_LEASE | {"adopted", "binding-failed", "node-reserved", "place", "scheduler", "suspect", "unreadable"}
 """
-What Dovetail alone writes (on claims, its Lease, as the controller of events, as a condition of pods), and the taints
-of devices in its own memory.
+What Dovetail alone writes (on claims, bindings and its Lease, as the controller of events, as a condition of pods), and
+the taints of devices in its own memory.
 """
 
 

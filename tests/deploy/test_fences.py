@@ -20,7 +20,14 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 RESOURCES = "/apis/resource.k8s.io/v1/namespaces"
-POLICIES = ("dovetail-features", "dovetail-limits-claims", "dovetail-limits-pods", "dovetail-allocations")
+POLICIES = (
+    "dovetail-features",
+    "dovetail-limits-claims",
+    "dovetail-limits-pods",
+    "dovetail-allocations",
+    "dovetail-holds",
+)
+HOLDS = "/apis/dovetail.dev/v1alpha1/deviceholds"
 OTHER = "other-scheduler"
 NODES = ("dovetail-0", "others-0")
 """By name and by label (the configuration's) the first is Dovetail's."""
@@ -29,6 +36,7 @@ COLLECTIONS = {
     "ResourceClaim": f"{RESOURCES}/{{}}/resourceclaims",
     "ResourceClaimTemplate": f"{RESOURCES}/{{}}/resourceclaimtemplates",
     "PodGroup": f"/apis/{versions.pod_groups()}/namespaces/{{}}/podgroups",
+    "DeviceHold": HOLDS,
 }
 
 pytestmark = pytest.mark.controlplane
@@ -61,6 +69,7 @@ def _probed(plane: ControlPlane, claim: str) -> list[bool]:
         _pod(annotations={"dovetail.dev/preemptible": "false"}),
         _claim(count=100_000),
         _pod(resourceClaims=[{"name": f"c{number}", "resourceClaimName": "c"} for number in range(9)]),
+        _hold(),
     )
     allocation = {"allocation": _allocation("gpu.nvidia.com")}
     return [*(bool(_refusal(plane, each)) for each in bodies), bool(_write(plane, f"{claim}?dryRun=All", allocation))]
@@ -94,6 +103,19 @@ def _template(devices: Json) -> Json:
         "kind": "ResourceClaimTemplate",
         "metadata": {"name": "t"},
         "spec": {"spec": {"devices": devices}},
+    }
+
+
+def _hold() -> Json:
+    return {
+        "apiVersion": "dovetail.dev/v1alpha1",
+        "kind": "DeviceHold",
+        "metadata": {"name": "h"},
+        "spec": {
+            "owner": {"apiVersion": "batch/v1", "kind": "Job", "namespace": "default", "name": "j", "uid": "u"},
+            "deadline": "2099-01-01T00:00:00Z",
+            "groups": [{"pods": {"namespace": "default", "podUID": "u"}, "places": [{"node": "n"}]}],
+        },
     }
 
 
@@ -433,3 +455,21 @@ def test_what_is_allocated_may_be_reserved_and_taken_back_by_any_client_that_may
     assert _write(dovetail, path, {"allocation": _allocation("gpu.nvidia.com", NODES[0])}) == ""
     assert _write(other, path, {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}) == ""
     assert _write(other, path, {"allocation": None, "reservedFor": None}) == ""
+
+
+def test_dovetail_alone_makes_and_deletes_holds(fenced: ControlPlane, dovetail: Access) -> None:
+    refusal = _refusal(fenced, _hold())
+    assert "DeviceHolds are written by Dovetail alone" in refusal
+    assert "ConfigMap dovetail-holds: let the owner of the hold end, or add the account there" in refusal
+
+    dovetail.request("POST", HOLDS, _hold())
+    for method, path, body in (
+        ("PATCH", f"{HOLDS}/h/status", {"status": {"used": [0]}}),
+        ("PATCH", f"{HOLDS}/h", {"metadata": {"labels": {"a": "b"}}}),
+        ("DELETE", f"{HOLDS}/h", None),
+    ):
+        with pytest.raises(RequestError, match="DeviceHolds are written by Dovetail alone"):
+            fenced.request(method, path, body, content="application/merge-patch+json") if body else fenced.request(
+                method, path
+            )
+    dovetail.request("DELETE", f"{HOLDS}/h")

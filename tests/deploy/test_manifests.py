@@ -86,6 +86,7 @@ def test_viewers_may_read_what_commands_list_and_nothing_else() -> None:
         ("resource.k8s.io", "devicetaintrules"),
         ("scheduling.k8s.io", "podgroups"),
         ("scheduling.x-k8s.io", "podgroups"),
+        ("dovetail.dev", "deviceholds"),
         ("dovetail.dev", "devicequotas"),
     }
     assert granted == listed | optional | {("", "events")}

@@ -16,6 +16,7 @@ OPTIONAL = {
     ("resource.k8s.io", "devicetaintrules"),
     ("scheduling.k8s.io", "podgroups"),
     ("scheduling.x-k8s.io", "podgroups"),
+    ("dovetail.dev", "deviceholds"),
     ("dovetail.dev", "devicequotas"),
 }
 """Kinds that not every supported API server has."""

@@ -50,6 +50,8 @@ ALLOWED = [
         for verb in ("list", "watch")
     ],
     ("patch", "scheduling.k8s.io", "podgroups", "status"),
+    *[(verb, "dovetail.dev", "deviceholds", "") for verb in ("get", "list", "watch", "create", "delete")],
+    ("patch", "dovetail.dev", "deviceholds", "status"),
     *[(verb, "dovetail.dev", "devicequotas", "") for verb in ("list", "watch")],
     ("create", "", "pods", "binding"),
     ("patch", "", "pods", "status"),

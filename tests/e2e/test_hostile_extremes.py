@@ -16,7 +16,17 @@ from e2e.hostile.extremes.served import event, served, written
 from e2e.hostile.extremes.sizes import LARGEST_STORED, stored_bytes
 from e2e.hostile.extremes.wide import ENTRIES, filled, lists_on, widest
 from scheduler.change import Kind
-from scheduler.kube.decode import claims, device_quotas, disruption, gangs, nodes, pod_wires, slices, storage
+from scheduler.kube.decode import (
+    claims,
+    device_holds,
+    device_quotas,
+    disruption,
+    gangs,
+    nodes,
+    pod_wires,
+    slices,
+    storage,
+)
 from scheduler.kube.decode.pieces import PIECE_BYTES, Pieces
 from scheduler.kube.watching.list_watch import ListWatch, Received
 
@@ -44,6 +54,7 @@ WIRES: Mapping[Kind, tuple[tuple[str, Any], ...]] = {
     Kind.BUDGETS: (("", decoded(disruption, "_budget")),),
     Kind.POD_GROUPS: (("", gangs.PodGroupWire),),
     Kind.COSCHEDULING_GROUPS: (("", gangs.CoschedulingWire),),
+    Kind.HOLDS: (("", device_holds.HoldWire),),
     Kind.QUOTAS: (("", device_quotas.DeviceQuotaWire),),
 }
 """What is decoded of each kind, with the field that it is decoded from."""

@@ -24,7 +24,7 @@ def test_the_matrix_counts_the_cases_that_run() -> None:
 def test_few_cases_cover_the_matrix() -> None:
     few, every = list(covering_cases()), list(cases())
     assert set(few) <= set(every)
-    assert len(few) == len(set(few)) < 110
+    assert len(few) == len(set(few)) < len(every) / 10
     for names in (_writes(), [f"-{each}" for each in MOMENTS]):
         assert all(any(name in f"{case}-" or case.endswith(name) for case in few) for name in names)
     assert {_cell(case) for case in few} == {_cell(case) for case in every}

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -48,12 +49,13 @@ SAMPLE = {
     Kind.BUDGETS: (LABELS, f"wide spec.selector.{VALUES}"),
     Kind.POD_GROUPS: (LABELS,),
     Kind.COSCHEDULING_GROUPS: ("fields 9,900 deep",),
+    Kind.HOLDS: (LABELS, "wide spec.groups[].places[].devices[].names[]"),
 }
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _coscheduling(control_plane: ControlPlane) -> Iterator[None]:
-    """The definition of coscheduling's PodGroup."""
+def _definitions(control_plane: ControlPlane, account: Path) -> Iterator[None]:  # noqa: ARG001 - it installs ours
+    """The definition of coscheduling's PodGroup, and that of DeviceHold with what `deploy/` ships."""
     made = definition()
     control_plane.request("POST", objects.collection_path(made), made)
     yield

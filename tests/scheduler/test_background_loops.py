@@ -107,7 +107,7 @@ async def test_a_replica_begins_each_of_its_loops_again(monkeypatch: pytest.Monk
 
         return SimpleNamespace(run=run, decide=run, extended_claims=None, claims=None)
 
-    names = ("isolated_lane", "stale_allocations", "pod_groups", "fleet_counter", "status")
+    names = ("isolated_lane", "stale_allocations", "pod_groups", "fleet_counter", "holds", "status")
     parts = SimpleNamespace(**{name: part(name) for name in names}, cluster=None, queue=None, commit=part("commit"))
     context = SimpleNamespace(metrics=Metrics(), settings=SimpleNamespace(scheduler_names=("dovetail",)))
     monkeypatch.setattr(replica, "OrphanedClaims", lambda *_, **__: part("orphaned"))

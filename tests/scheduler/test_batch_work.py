@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from scheduler.cluster import Unit, split_by_nominations
+from scheduler.cluster import Unit, split_by_held_room
 from scheduler.cluster.gangs import GangProgress
 from scheduler.commit.claims import operations
 from scheduler.queue import GangReplacements, QueuedGangs, SchedulingQueue, StarvationTracker
@@ -119,7 +119,7 @@ def asking_what_may_be_preempted(count: int) -> Callable[[], object]:
 
 def splitting_by_nominations(count: int) -> Callable[[], object]:
     nominated = [replace(each, nominated_node_name="n") for each in pods(count)]
-    return lambda: list(split_by_nominations(b.batch(*nominated), nominated))
+    return lambda: list(split_by_held_room(b.batch(*nominated), nominated, ()))
 
 
 def aging_of_nominations(count: int) -> Callable[[], object]:

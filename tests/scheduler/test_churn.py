@@ -27,6 +27,7 @@ from scheduler.commit.stale_allocations import StaleAllocations
 from scheduler.components import Components, equivalence_keys
 from scheduler.cycle import SchedulingCycle
 from scheduler.history.decision_history import DecisionHistory
+from scheduler.holds.hold_keeper import HoldKeeper
 from scheduler.isolated_lane import IsolatedLane
 from scheduler.kube import writes
 from scheduler.kube.client import Client
@@ -34,7 +35,7 @@ from scheduler.kube.writer import ApiCall, Writer
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import GangReplacements, PreemptionDelays, QueuedGangs, SchedulingQueue, StarvationTracker
 from scheduler.queue_waker import QueueWaker
-from scheduler.settings import HistorySettings
+from scheduler.settings import HistorySettings, HoldLimits
 from scheduler.status.attempt_metrics import AttemptMetrics
 from scheduler.status.events import EventFactory
 from scheduler.status.pod_groups import PodGroupStatusWriter
@@ -183,6 +184,9 @@ class Town:
             starvation=starvation,
             preemption_delays=PreemptionDelays(),
             gang_replacements=replacements,
+            holds=HoldKeeper(
+                (cast("Client", None), cast("Writer", None), self.cluster), HoldLimits(), self.metrics, waker.wake
+            ),
             quarantine=Quarantine(self.metrics, lambda _, __: None),
             worker=cast("WorkerSupervisor", Absent()),
             decider=deciding,

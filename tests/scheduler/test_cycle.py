@@ -27,13 +27,14 @@ from scheduler.components import Components, equivalence_keys
 from scheduler.cycle import SchedulingCycle
 from scheduler.history.decision_history import DecisionHistory
 from scheduler.history.records import DecisionRecord, PodRecord, PodResult
+from scheduler.holds.hold_keeper import HoldKeeper
 from scheduler.isolated_lane import IsolatedLane
 from scheduler.kube.client import Client
 from scheduler.kube.writer import Writer
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import Backoff, GangReplacements, PodState, PreemptionDelays, SchedulingQueue, StarvationTracker
 from scheduler.queue_waker import QueueWaker
-from scheduler.settings import HistorySettings
+from scheduler.settings import HistorySettings, HoldLimits
 from scheduler.status.attempt_metrics import AttemptMetrics
 from scheduler.status.pod_groups import PodGroupStatusWriter
 from scheduler.status.status_writer import StatusWriter
@@ -264,6 +265,9 @@ class Hall:
             starvation=self.starvation,
             preemption_delays=PreemptionDelays(),
             gang_replacements=self.replacements,
+            holds=HoldKeeper(
+                (cast("Client", None), cast("Writer", None), self.cluster), HoldLimits(), self.metrics, waker.wake
+            ),
             worker=cast("WorkerSupervisor", Noting()),
             decider=cast("Decider", self.deciding),
             commit=cast("Commit", self.committing),
@@ -1222,7 +1226,7 @@ async def test_a_defect_in_a_decision_puts_its_pods_back_and_the_next_ones_are_d
     assert hall.series("dovetail_defects_total", part="decision") == 1
 
 
-@pytest.mark.parametrize("step", ["missing_claims", "split_by_nominations"])
+@pytest.mark.parametrize("step", ["missing_claims", "split_by_held_room"])
 async def test_a_pod_at_which_a_step_of_the_batch_fails_goes_back_alone(
     step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -180,8 +180,8 @@ def test_the_cluster_keeps_one_id_of_an_object() -> None:
     cluster, pod, claim = Cluster(), _pod("a"), _claim("b")
     for kind, value in ((Kind.PODS, pod), (Kind.CLAIMS, claim)):
         cluster.apply(Change(kind=kind, key=str(value.id), value=value))
-    assert next(iter(cluster._store.pods)) is pod.id  # noqa: SLF001 - no one else sees which copy it is
-    assert next(iter(cluster._store.claims)) is claim.id  # noqa: SLF001 - the same
+    assert next(iter(cluster.store.pods)) is pod.id
+    assert next(iter(cluster.store.claims)) is claim.id
 
 
 def test_names_that_nothing_has_any_more_are_dropped() -> None:

@@ -16,7 +16,7 @@ from scheduler.worker import frames
 from solver import solve, verify
 from solver.domain import Batch, Budget, Namespace, Plan, Pod, PodId, Policy, PreemptionRules
 from solver.domain.gang import DISRUPT_ALL
-from tests.support.kube_objects import claim, container, line, metadata, page, pod, resource_slice, result
+from tests.support.kube_objects import claim, container, device_hold, line, metadata, page, pod, resource_slice, result
 from tests.support.received import take_lines, take_page
 
 Json = dict[str, Any]
@@ -149,7 +149,7 @@ def test_whatever_decoding_raises_is_the_objects_own_problem(
         return honest(raw)
 
     monkeypatch.setitem(objects._DECODERS, kind, decoder)  # noqa: SLF001
-    bodies = {Kind.PODS: pod("a"), Kind.CLAIMS: claim("a"), Kind.SLICES: gpus()}
+    bodies = {Kind.PODS: pod("a"), Kind.CLAIMS: claim("a"), Kind.SLICES: gpus(), Kind.HOLDS: device_hold("a")}
     body = bodies.get(kind, own("a", spec={"taint": {"key": "k", "effect": "NoSchedule"}}))
     hostile = {**body, "metadata": {**body["metadata"], "name": "hostile"}}
     watch = ListWatch(kind)

@@ -63,6 +63,15 @@ KINDS: Final[dict[str, Kind]] = {
     "selected-node": _patch("persistentvolumeclaims"),
     "special-claim": lambda asked: asked.method == "POST" and asked.path.endswith("/resourceclaims"),
     "announcement": _pod_status(b'/extendedResourceClaimStatus"'),
+    "repair-plan": lambda asked: asked.method == "POST" and asked.path.endswith("/repairplans"),
+    "hold": lambda asked: asked.method == "POST" and asked.path.endswith("/deviceholds"),
+    "hold-note": lambda asked: (
+        asked.method == "PATCH" and "/deviceholds/" in asked.path and asked.path.endswith("/status")
+    ),
+    "repair-note": lambda asked: (
+        asked.method == "PATCH" and "/repairplans/" in asked.path and asked.path.endswith("/status")
+    ),
+    "hold-end": lambda asked: asked.method == "DELETE" and "/deviceholds/" in asked.path,
     "reserve-node": _pod_status(b'"dovetail.dev/node-reserved"'),
 }
 """Every kind of write that Dovetail makes."""

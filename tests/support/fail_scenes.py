@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Final
 from e2e import audit
 from e2e.audit.reading import Json, Objects, results_of
 from e2e.controlplane import versions
-from tests.support import extended_world
+from tests.integration.test_repair_by_hand import node_of
+from tests.support import extended_world, hold_world, repair_world
 from tests.support.controlplane import wait_until
 from tests.support.fail_points import KINDS
 from tests.support.shell_proxy import Asked, Told, refusal
@@ -576,6 +577,94 @@ class RemadeExtended(Remade):
         extended_world.pod(self.world, "x")
 
 
+class Held(Scene):
+    """Two pods come for their places: one hold ends with its pod, of the other two places stay held."""
+
+    writes: ClassVar[Writes] = (("binding", 1), ("binding", 2), ("hold-note", 1), ("hold-end", 1))
+    expected = frozenset({"of-a", "of-b"})
+
+    def furnish(self) -> None:
+        repair_world.install_component(self.world.plane)
+        self.world.add_nodes(1, devices=5)
+        self.world.template()
+        (node,), devices = self.world.nodes, hold_world.devices_of(self.world, self.world.nodes[0])
+        owner = hold_world.config_map(self.world, "owner")
+        places = [(node, [each]) for each in devices]
+        hold_world.hold(self.world, {"labels": {"app": "a"}}, *places[:3], owner=owner)
+        hold_world.hold(self.world, {"labels": {"app": "b"}}, places[3], owner=owner)
+
+    def load(self) -> None:
+        for app in ("a", "b"):
+            hold_world.labelled(self.world, f"of-{app}", app)
+        for name in ("first", "second"):
+            hold_world.labelled(self.world, name, "other")
+
+    def clear(self) -> None:
+        hold_world.remove_holds(self.world)
+
+    def _may_be_bound(self, objects: Objects) -> set[str]:
+        del objects
+        return {"first", "second"}
+
+    def _more_problems(self) -> Iterator[str]:
+        others = {"first", "second"} & self.world.bound().keys()
+        if len(others) != 1:
+            yield f"one device is free, and of the others are bound: {sorted(others)}"
+        left = hold_world.holds(self.world)
+        used = [each.get("status", {}).get("used", []) for each in left]
+        if [len(each) for each in used] != [1]:
+            yield f"{len(left)} DeviceHolds are left, used: {used}"
+
+
+class Repair(Scene):
+    """One of two scattered pods of ReplicaSets has to move so that a pod with two devices fits."""
+
+    writes: ClassVar[Writes] = (
+        ("repair-plan", 1),
+        ("hold", 1),
+        ("hold", 2),
+        ("repair-note", 1),
+        ("trial", 1),
+        ("eviction", 1),
+        ("disruption-target", 1),
+        ("repair-note", 2),
+        ("hold-end", 1),
+        ("repair-note", 3),
+        ("binding", 1),
+        ("binding", 2),
+    )
+    expected = frozenset({"large"})
+
+    def furnish(self) -> None:
+        repair_world.install_component(self.world.plane)
+        self.world.add_nodes(2, devices=2)
+        self.world.template()
+        self.world.template("two", count=2)
+
+    def begins(self) -> None:
+        repair_world.scattered_pods(self.world)
+
+    def load(self) -> None:
+        self.world.pod("large", template="two")
+
+    def clear(self) -> None:
+        repair_world.remove_plans(self.world)
+
+    def _may_be_bound(self, objects: Objects) -> set[str]:
+        return {each["metadata"]["name"] for each in objects.pods if "set" in each["metadata"].get("labels", {})}
+
+    def _more_problems(self) -> Iterator[str]:
+        nodes = [node_of(self.world, name) for name in ("first", "second")]
+        if nodes[0] != nodes[1] or not nodes[0]:
+            yield f"the small pods are on {nodes}"
+        if left := repair_world.holds(self.world):
+            yield f"{len(left)} DeviceHolds are left"
+        if any(
+            each.get("status", {}).get("state") in {"Running", "Proposed"} for each in repair_world.plans(self.world)
+        ):
+            yield "a plan is under way"
+
+
 SCENES: Final[dict[str, type[Scene]]] = {
     "single": Single,
     "two-claims": TwoClaims,
@@ -586,6 +675,8 @@ SCENES: Final[dict[str, type[Scene]]] = {
     "adopted": Adopted,
     "preemption": Preemption,
     "gang-preemption": GangPreemption,
+    "held": Held,
+    "repair": Repair,
     "volumes": Volumes,
     "extended": Extended,
     "remade-pod": RemadePod,

@@ -83,6 +83,26 @@ def namespace(name: str = "ml", *, version: int = 1, uid: str = "", **labels: st
     return body
 
 
+def device_hold(name: str = "hold", *, version: int = 1, status: Json | None = None, **spec: Any) -> Json:
+    """A place on node-1 with its first GPU, for the pods of a Job."""
+    owner = {"apiVersion": "batch/v1", "resource": "jobs", "kind": "Job", "namespace": "ml", "name": "train"}
+    place = {"node": "node-1", "devices": [{"driver": "gpu.example.com", "pool": "node-1", "names": ["gpu-0"]}]}
+    group = {"pods": {"namespace": "ml", "ownerUID": "uid-train"}, "requests": {"cpu": "1"}, "places": [place]}
+    return {
+        "apiVersion": "dovetail.dev/v1alpha1",
+        "kind": "DeviceHold",
+        "metadata": metadata(name, version=version),
+        "spec": {
+            "owner": {**owner, "uid": "uid-train"},
+            "priority": 0,
+            "deadline": "2099-01-01T00:00:00Z",
+            "groups": [group],
+            **spec,
+        },
+        "status": status or {},
+    }
+
+
 def page(*items: Json, version: int = 10, more: str = "") -> bytes:
     return encoded({"metadata": {"resourceVersion": str(version), "continue": more}, "items": list(items)})
 

@@ -15,14 +15,15 @@ from tests.support.shell_world import World
 
 COMPONENTS = DEPLOY.parents[1] / "components"
 PLANS = "/apis/dovetail.dev/v1alpha1/repairplans"
+HOLDS = "/apis/dovetail.dev/v1alpha1/deviceholds"
 
 
 def install_component(plane: ControlPlane) -> None:
-    """Apply the manifests of `deploy/components/repair`."""
-    for folder in ("repair",):
+    """Apply the manifests of `deploy/components/repair`, and of `holds`, which keeps the room of successors."""
+    for folder in ("repair", "holds"):
         for name in ("crd.yaml", "clusterrole.yaml"):
             plane.kubectl("apply", "--server-side", "-f", str(COMPONENTS / folder / name))
-    for name in ("repairplans",):
+    for name in ("repairplans", "deviceholds"):
         plane.kubectl("wait", "--for=condition=Established", f"crd/{name}.dovetail.dev")
 
 
@@ -45,6 +46,13 @@ def scatter(world: World) -> None:
     world.add_nodes(2, devices=2)
     world.template()
     world.template("two", count=2)
+    scattered_pods(world)
+    world.pod("large", template="two")
+    wait_until(lambda: bool(world.condition("large")))
+
+
+def scattered_pods(world: World) -> None:
+    """A pod of a ReplicaSet on each of two nodes."""
     replica_set(world, "first")
     wait_until(lambda: bool(node_of(world, "first")))
     world.pod("blocker")
@@ -54,8 +62,6 @@ def scatter(world: World) -> None:
     world.delete_pod("blocker")
     wait_until(lambda: "blocker" not in world.bound())
     assert node_of(world, "first") != node_of(world, "second")
-    world.pod("large", template="two")
-    wait_until(lambda: bool(world.condition("large")))
 
 
 def plans(world: World) -> list[Any]:
@@ -69,3 +75,9 @@ def remove_plans(world: World) -> None:
     for each in plans(world):
         with contextlib.suppress(RequestError):
             world.plane.request("DELETE", f"{PLANS}/{each['metadata']['name']}")
+
+
+def holds(world: World) -> list[Any]:
+    """The DeviceHolds for pods of this world."""
+    items: list[Any] = world.plane.request("GET", HOLDS)["items"]
+    return [each for each in items if each["spec"]["groups"][0]["pods"]["namespace"] == world.namespace]

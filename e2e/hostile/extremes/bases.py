@@ -58,6 +58,14 @@ _SPECS: Final[dict[Kind, dict[str, Any]]] = {
     Kind.BUDGETS: {"spec": {"minAvailable": 1, "selector": {}}},
     Kind.POD_GROUPS: {"spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}},
     Kind.COSCHEDULING_GROUPS: {"spec": {"minMember": 1}},
+    Kind.HOLDS: {
+        "spec": {
+            "owner": {"apiVersion": "v1", "kind": "A", "name": "a", "uid": "a"},
+            "priority": 0,
+            "deadline": "2099-01-01T00:00:00Z",
+            "groups": [{"pods": {"namespace": "a", "podUID": "a"}, "places": [{"node": "a"}]}],
+        },
+    },
     Kind.QUOTAS: {"spec": {"namespaceSelector": {"matchLabels": {"a": "b"}}, "resources": [{"deviceClass": "a"}]}},
 }
 

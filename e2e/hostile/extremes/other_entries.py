@@ -1,4 +1,4 @@
-"""Lists and maps of nodes, namespaces, storage, disruption budgets and PodGroups."""
+"""Lists and maps of nodes, namespaces, storage, disruption budgets, PodGroups and DeviceHolds."""
 
 from typing import Any, Final
 
@@ -95,4 +95,24 @@ COSCHEDULING_ENTRIES: Final[Entries] = {
     **METADATA,
     "spec.minResources{}": Entry(_amount),
     "status.free[]": Entry(name),  # the definition that the tests install has no schema
+}
+_PODS: Final = {"namespace": "a", "podUID": "a"}
+_DEVICES: Final = {"driver": "a", "pool": "a"}
+HOLD_ENTRIES: Final[Entries] = {
+    **METADATA,
+    "spec.groups[]": Entry(lambda _: {"pods": dict(_PODS), "places": [{"node": "a"}]}, most=64),
+    "spec.groups[].pods.labels{}": Entry(EMPTY.make, most=16),
+    "spec.groups[].pods.annotations{}": Entry(lambda _: ("kueue.x-k8s.io/workload", "a"), most=1),
+    "spec.groups[].requests{}": Entry(_amount, most=64),
+    "spec.groups[].hostPorts[]": Entry(lambda index: {"port": index + 1}, most=256),
+    "spec.groups[].places[]": Entry(
+        lambda _: {"node": "a"}, most=4096, holder=lambda _: {"pods": dict(_PODS), "places": []}
+    ),
+    "spec.groups[].places[].devices[]": Entry(lambda index: {**_DEVICES, "names": [name(index)]}, most=128),
+    "spec.groups[].places[].devices[].names[]": Entry(name, most=128, holder=lambda _: dict(_DEVICES)),
+    "spec.groups[].places[].devices[].consumedCapacity{}": Entry(
+        lambda index: (name(index), "1"), most=32, holder=lambda _: {**_DEVICES, "names": ["a"], "shareID": "a"}
+    ),
+    "status.used[]": Entry(lambda index: index, most=65_536),
+    "status.lost[]": Entry(lambda index: {"place": index, "message": ""}, most=65_536),
 }

@@ -34,6 +34,7 @@ _LAST: Final[dict[Kind, tuple[str, ...]]] = {
     Kind.BUDGETS: ("status", "disruptionsAllowed"),
     Kind.POD_GROUPS: ("status", "resourceClaimStatuses"),
     Kind.COSCHEDULING_GROUPS: ("spec", "minMember"),
+    Kind.HOLDS: ("spec", "priority"),
     Kind.QUOTAS: ("spec", "resources"),
 }
 _NO_QUANTITY: Final = "1.1.1"
@@ -46,6 +47,7 @@ _RULES: Final[dict[Kind, tuple[tuple[str, ...], Any]]] = {
     Kind.VOLUMES: (("spec", "capacity"), {"storage": _NO_QUANTITY}),
     Kind.VOLUME_CLAIMS: (("spec", "resources", "requests"), {"storage": _NO_QUANTITY}),
     Kind.STORAGE_CAPACITIES: (("capacity",), _NO_QUANTITY),
+    Kind.HOLDS: (("spec", "groups"), {"pods": {"namespace": "a", "newer": "a"}, "places": [{"node": "a"}]}),
 }
 """By kind, the field and the value or entry that breaks a rule; pods break the limit of terms, or of ports."""
 _MOST_TERMS: Final = 64

@@ -43,7 +43,7 @@ _UNSET: Final = {
 
 def stored_bytes(kind: Kind, manifest: Mapping[str, Any]) -> int:
     """Estimate the bytes in etcd."""
-    if kind in (Kind.COSCHEDULING_GROUPS, Kind.QUOTAS):
+    if kind in (Kind.COSCHEDULING_GROUPS, Kind.HOLDS, Kind.QUOTAS):
         return len(msgspec.json.encode(manifest))
     return _bytes(manifest, "") + _RESERVED // 8
 

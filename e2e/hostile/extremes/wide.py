@@ -12,6 +12,7 @@ from e2e.hostile.extremes.other_entries import (
     ATTACHMENT_ENTRIES,
     BUDGET_ENTRIES,
     COSCHEDULING_ENTRIES,
+    HOLD_ENTRIES,
     NAMESPACE_ENTRIES,
     NODE_DRIVER_ENTRIES,
     NODE_ENTRIES,
@@ -45,6 +46,7 @@ ENTRIES: Final[Mapping[Kind, Entries]] = {
     Kind.BUDGETS: BUDGET_ENTRIES,
     Kind.POD_GROUPS: POD_GROUP_ENTRIES,
     Kind.COSCHEDULING_GROUPS: COSCHEDULING_ENTRIES,
+    Kind.HOLDS: HOLD_ENTRIES,
     Kind.QUOTAS: QUOTA_ENTRIES,
 }
 """The lists and maps of each kind."""

@@ -7,6 +7,7 @@ import msgspec
 from e2e.hostile.objects.claims import CLAIMS
 from e2e.hostile.objects.draw import Draw
 from e2e.hostile.objects.groups import COSCHEDULING_GROUPS, POD_GROUPS, QUOTAS
+from e2e.hostile.objects.holds import HOLDS
 from e2e.hostile.objects.kinds import Manifest, Table
 from e2e.hostile.objects.machines import BUDGETS, CLASSES, NAMESPACES, NODES, TAINT_RULES
 from e2e.hostile.objects.mutation import mutate
@@ -41,6 +42,7 @@ TABLES: Final[tuple[tuple[Table, float], ...]] = (
     (ATTACHMENTS, 1),
     (POD_GROUPS, 2),
     (COSCHEDULING_GROUPS, 2),
+    (HOLDS, 2),
     (QUOTAS, 1),
 )
 """Every kind that is watched, with its weight."""

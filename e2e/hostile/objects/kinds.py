@@ -44,6 +44,7 @@ API_VERSIONS: Final[dict[Kind, tuple[str, str]]] = {
     Kind.BUDGETS: ("policy/v1", "PodDisruptionBudget"),
     Kind.POD_GROUPS: (versions.pod_groups(), "PodGroup"),
     Kind.COSCHEDULING_GROUPS: ("scheduling.x-k8s.io/v1alpha1", "PodGroup"),
+    Kind.HOLDS: ("dovetail.dev/v1alpha1", "DeviceHold"),
     Kind.QUOTAS: ("dovetail.dev/v1alpha1", "DeviceQuota"),
 }
 NAMESPACED: Final = frozenset(

@@ -14,7 +14,7 @@ import msgspec
 from e2e.hostile.objects.draw import written
 from e2e.hostile.objects.kinds import Manifest
 from scheduler.change import Change, Kind, without_ended
-from scheduler.cluster import Cluster, split_by_nominations, split_plan
+from scheduler.cluster import Cluster, split_by_held_room, split_plan
 from scheduler.kube import encode
 from scheduler.kube.decode.pieces import at_once
 from scheduler.kube.watching.list_watch import ListWatch, Received
@@ -105,7 +105,7 @@ class Path:
             batch = self._pending.take_batch(self._now, _MOST_PODS)
             if not batch.pods:
                 break
-            for apart in split_by_nominations(batch, self.cluster.nominated()):
+            for apart in split_by_held_room(batch, self.cluster.nominated(), self.cluster.holds.values()):
                 decided += self._decide_whole(apart)
         return decided
 

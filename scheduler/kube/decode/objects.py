@@ -14,6 +14,7 @@ import msgspec
 from scheduler.change import Change, Kind, Object
 from scheduler.kube.decode import storage
 from scheduler.kube.decode.claims import decode_claim
+from scheduler.kube.decode.device_holds import decode_hold
 from scheduler.kube.decode.device_quotas import decode_quota
 from scheduler.kube.decode.disruption import decode_budget
 from scheduler.kube.decode.gangs import decode_coscheduling_group, decode_pod_group
@@ -51,6 +52,7 @@ _DECODERS: dict[Kind, Callable[[Raw], Object]] = {
     Kind.BUDGETS: decode_budget,
     Kind.POD_GROUPS: decode_pod_group,
     Kind.COSCHEDULING_GROUPS: decode_coscheduling_group,
+    Kind.HOLDS: decode_hold,
     Kind.QUOTAS: decode_quota,
 }
 

@@ -3,8 +3,8 @@ Substitutes for objects that cannot be decoded: they use and forbid what they di
 
 The last readable version is the base (`scheduler.unreadable`), with what the current version still says about usage.
 Without one the object is decoded part by part. A pod takes resources, ports, claims and volumes of its node whatever
-else is wrong with it: a part that cannot be decoded counts as in the last version, else as the most that it can be.
-docs/tenancy.md has the table. The functions may raise; then the last version counts unchanged.
+else is wrong with it: a part that cannot be decoded counts as in the last version, else as the most that it can be
+(docs/tenancy.md). The functions may raise; then the last version counts unchanged.
 """
 
 from collections.abc import Callable
@@ -15,6 +15,7 @@ import msgspec
 from scheduler.change import Kind, Object
 from scheduler.kube.decode import pods
 from scheduler.kube.decode.claims import allocation_by_parts, decode_claim
+from scheduler.kube.decode.device_holds import readable_hold
 from scheduler.kube.decode.disruption import decode_budget
 from scheduler.kube.decode.json_parts import BrokenJsonError, JsonObject, elements
 from scheduler.kube.decode.nodes import decode_namespace, decode_node
@@ -83,6 +84,7 @@ _SIMPLE: Final[dict[tuple[str, ...], Paths]] = {
     ("controller",): ((*_META, "ownerReferences"),),
     ("pod_group", "gang"): (_POD_LABELS, ("spec", "schedulingGroup")),
     ("gang_note",): (_ANNOTATIONS,),
+    ("annotations", "place"): (_ANNOTATIONS, _NODE),
     ("claims",): (("spec", "resourceClaims"), ("status", "resourceClaimStatuses")),
     ("volumes",): (("spec", "volumes"),),
     ("anti_affinity",): (_POD_LABELS, _NODE, ("spec", "affinity", "podAntiAffinity")),
@@ -378,14 +380,14 @@ _FIRST: Final[dict[Kind, Callable[[JsonObject, str, str], Object | None]]] = {
     Kind.STORAGE_CAPACITIES: _storage_capacity,
     Kind.STORAGE_DRIVERS: _storage_driver,
     Kind.ATTACHMENTS: _attachment,
+    Kind.HOLDS: readable_hold,
 }
 
 
 def _part(whole: JsonObject, path: tuple[str, ...], decoder: msgspec.json.Decoder[T], otherwise: Any) -> Any:
     """Decode one value; `otherwise` where it is missing or has another type."""
     try:
-        found = whole.part(*path)
-        return otherwise if found is None else decoder.decode(found)
+        return otherwise if (found := whole.part(*path)) is None else decoder.decode(found)
     except ValueError:
         return otherwise
 

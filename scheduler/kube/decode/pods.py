@@ -21,9 +21,21 @@ from scheduler.kube.decode.pod_wires import (
 )
 from scheduler.kube.decode.shared_fields import Metadata, labels, node_selector, tolerations
 from scheduler.kube.decode.storage import pod_volumes
-from solver.domain import ClaimId, ContainerRequests, Controller, Pod, PodClaim, PodId, UnhealthyDevice
+from solver.domain import (
+    MATCHED_ANNOTATIONS,
+    PLACE_ANNOTATION,
+    ClaimId,
+    ContainerRequests,
+    Controller,
+    Pod,
+    PodClaim,
+    PodId,
+    UnhealthyDevice,
+)
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
+_LONGEST_ANNOTATION = 253
+"""Characters: names of objects have no more."""
 _LONGEST_IMAGE = 512
 """Characters; the API server sets no limit."""
 
@@ -69,6 +81,7 @@ def _own_fields(wire: PodWire) -> dict[str, Any]:
         "gang": gangs.gang_of(metadata.namespace, pod_group, metadata.labels),
         "gang_note": gangs.gang_note(metadata.annotations),
         "started": disruption.seconds(status.start_time),
+        **_of_holds(metadata, is_bound=bool(spec.node_name)),
         "is_preemptible": disruption.is_preemptible(metadata.annotations),
         "repair_note": disruption.repair_note(metadata.annotations),
         "is_deleting": metadata.deletion_timestamp is not None,
@@ -108,6 +121,15 @@ def _template_fields(wire: PodWire) -> dict[str, Any]:
         "pod_group": _pod_group(spec),
         "scheduling_gates": tuple(gate.name for gate in spec.scheduling_gates or ()),
     }
+
+
+def _of_holds(metadata: Metadata, *, is_bound: bool) -> dict[str, Any]:
+    """Decode by what holds recognise a pod, and the place that it has used up, which counts once it is bound."""
+    found = {key: text for key, text in (metadata.annotations or {}).items() if len(text) <= _LONGEST_ANNOTATION}
+    place = found.get(PLACE_ANNOTATION, "") if is_bound else ""
+    if is_bound and not place:
+        return {}
+    return {"annotations": tuple((key, found[key]) for key in MATCHED_ANNOTATIONS if key in found), "place": place}
 
 
 def _pod_group(spec: PodSpecWire) -> str:

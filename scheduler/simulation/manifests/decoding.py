@@ -13,12 +13,13 @@ from typing import Final
 import msgspec
 
 from scheduler.change import Change, Kind, Object
+from scheduler.kube.api_versions import OWN_VERSION
 from scheduler.kube.decode.objects import decode
 from scheduler.kube.errors import DecodeError
 from scheduler.kube.paths import RESOURCE_GROUP
 from scheduler.simulation.manifests.documents import Document, ManifestProblem
 from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, subject, text
-from solver.domain import Claim, Namespace, Pod
+from solver.domain import DOVETAIL_GROUP, Claim, Namespace, Pod
 
 LABEL: Final = "resource.kubernetes.io/admin-access"
 
@@ -189,6 +190,7 @@ KINDS: Final[Mapping[tuple[str, str], Kind]] = {
     ("policy", "PodDisruptionBudget"): Kind.BUDGETS,
     ("scheduling.k8s.io", "PodGroup"): Kind.POD_GROUPS,
     ("scheduling.x-k8s.io", "PodGroup"): Kind.COSCHEDULING_GROUPS,
+    (DOVETAIL_GROUP, "DeviceHold"): Kind.HOLDS,
     ("dovetail.dev", "DeviceQuota"): Kind.QUOTAS,
 }
 WORKLOADS: Final = frozenset(
@@ -234,7 +236,7 @@ def wrong_version(body: Body) -> str:
     if expected is None:
         return ""
     version = api_version.rpartition("/")[2]
-    newest = f"{expected}/v1" if expected else "v1"
+    newest = f"{expected}/{OWN_VERSION if expected == DOVETAIL_GROUP else 'v1'}" if expected else "v1"
     if group != expected:
         return f"{api_version} has no {kind}: write {newest}" if _is_near(group, expected) else ""
     if group != RESOURCE_GROUP or version in _CURRENT or (kind == "DeviceTaintRule" and version == "v1alpha3"):

@@ -87,7 +87,7 @@ _SHOWN: Final = 80
 _OF_CLUSTERS: Final = frozenset(
     {
         *("DeviceClass", "DeviceTaintRule", "PersistentVolume", "PriorityClass", "ResourceSlice", "StorageClass"),
-        *("CSINode", "CSIDriver", "VolumeAttachment", "RuntimeClass", "Namespace"),
+        *("CSINode", "CSIDriver", "VolumeAttachment", "RuntimeClass", "Namespace", "DeviceHold"),
     }
 )
 """Kinds whose namespace the API server does not look at."""

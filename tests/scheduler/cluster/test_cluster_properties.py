@@ -149,7 +149,7 @@ def naive_holdings(store: ObjectStore) -> dict[DeviceId, set[tuple[str, bool]]]:
 
 def assert_indexes_are_right(cluster: Cluster, remembered: dict[DeviceId, ConsumedCounters]) -> None:
     """Compare every index with a computation over all believed objects; `remembered` is kept from step to step."""
-    store = cluster._store  # noqa: SLF001 - the indexes are what is tested
+    store = cluster.store
     held = naive_holdings(store)
     for pool in NODES:
         for name in DEVICES:
@@ -161,7 +161,7 @@ def assert_indexes_are_right(cluster: Cluster, remembered: dict[DeviceId, Consum
         assert set(store.allocated_devices.in_pool(PoolId("gpu.example.com", pool))) == {
             each for each in held if each.pool == pool
         }
-    assert set(store.allocated_devices.contested()) == {
+    assert {device for device, _ in store.allocated_devices.contested()} == {
         each for each, how in held.items() if len({name for name, _ in how}) > 1 and not all(share for _, share in how)
     }
     assert_seats_are_right(store)

@@ -71,7 +71,7 @@ def _is_about(arguments: tuple[Any, ...]) -> bool:
 
 def facts(cluster: Cluster) -> tuple[Any, ...]:
     """Everything that can be asked of a store."""
-    store = cluster._store  # noqa: SLF001 - the indexes are what is tested
+    store = cluster.store
     return (
         cluster.snapshot(),
         {
@@ -111,7 +111,7 @@ def test_what_an_object_holds_counts_although_it_could_not_be_applied(monkeypatc
     taken = Intake(cluster).take(seen(hostile))
     assert isinstance(taken.change.value, Pod)
     assert taken.change.value.invalid
-    there = cluster._store.pod_index.on("n1").values()  # noqa: SLF001
+    there = cluster.store.pod_index.on("n1").values()
     assert sum(dict(each.requests)["cpu"] for each in there) == 1200
 
 

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.change import Change, Kind, Object
-from scheduler.cluster import Cluster, split_by_nominations
+from scheduler.cluster import Cluster, split_by_held_room
 from scheduler.cluster.nominations import STALE_SECONDS
 from scheduler.queue.cluster_events import events_of
 from solver.domain import Batch, ClusterEvent, GangId, Placement, Pod, Preemption, Victim
@@ -108,7 +108,7 @@ def test_budgets_are_in_the_picture() -> None:
 
 
 def parts(*pods: Pod, nominated: tuple[Pod, ...]) -> list[list[str]]:
-    return [[each.id.name for each in part.pods] for part in split_by_nominations(Batch(pods=pods), nominated)]
+    return [[each.id.name for each in part.pods] for part in split_by_held_room(Batch(pods=pods), nominated, ())]
 
 
 def test_a_batch_stays_whole_without_nominations() -> None:

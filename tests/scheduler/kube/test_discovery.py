@@ -17,6 +17,7 @@ def test_a_server_with_the_api_is_watched_for_every_kind_but_taint_rules() -> No
         Kind.TAINT_RULES,
         Kind.POD_GROUPS,
         Kind.COSCHEDULING_GROUPS,
+        Kind.HOLDS,
         Kind.QUOTAS,
     }
     assert not served.has(Kind.TAINT_RULES)

@@ -31,7 +31,7 @@ DECIDES_NOTHING = {
     *("id", "uid", "labels", "creation", "generation", "controller", "images", "is_preemptible", "gang_note"),
     *("preferred_node_affinity", "preferred_affinity", "preferred_anti_affinity"),
     *("node_name", "scheduling_gates", "started", "is_deleting", "is_terminal", "has_failed", "is_preempted"),
-    *("unhealthy", "unstarted_seconds", "pod_group_uid", "repair_note"),
+    *("unhealthy", "unstarted_seconds", "pod_group_uid", "annotations", "place", "repair_note"),
 }
 
 

@@ -113,6 +113,15 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
         ClusterEvent.CLASS_CHANGED,
     },
     ReasonCode.NODE_RESERVED: {ClusterEvent.NODE_ADDED, ClusterEvent.RESERVATION_RELEASED},
+    ReasonCode.ROOM_HELD: OPENED
+    | FREED
+    | CLAIM
+    | {
+        ClusterEvent.NODE_ALLOCATABLE_GREW,
+        ClusterEvent.NODE_ROOM_FREED,
+        ClusterEvent.DEVICE_AMOUNTS_CHANGED,
+        ClusterEvent.PORTS_FREED,
+    },
     ReasonCode.QUOTA_EXCEEDED: CLAIM
     | {
         ClusterEvent.QUOTA_CHANGED,

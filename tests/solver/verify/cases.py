@@ -18,6 +18,7 @@ from solver.domain import (
     DeviceResult,
     ExtendedResourceClaim,
     Gang,
+    HeldPlace,
     LabelSelector,
     Namespace,
     NodeReservation,
@@ -32,6 +33,7 @@ from solver.domain import (
 )
 from tests.support import builders as b
 from tests.support import extended_builders as x
+from tests.support import hold_builders as h
 
 
 class Case(NamedTuple):
@@ -458,6 +460,11 @@ def owned(*, drivers: tuple[str, ...] = (), **labels: str) -> Change:
     """Let the policy own these drivers, and nodes with these labels."""
     terms = b.node_selector(**labels).terms if labels else ()
     return lambda case: case._replace(policy=Policy(owned=OwnedDevices(drivers=drivers, node_terms=terms)))
+
+
+def kept(*places: HeldPlace) -> Change:
+    """A hold with some places, of the priority 0."""
+    return lambda case: case._replace(snapshot=h.holding(case.snapshot, h.hold("h", *places)))
 
 
 def held(*overdue: str, **fields: Any) -> Change:

@@ -10,6 +10,7 @@ from tests.solver.verify import cases as c
 from tests.solver.verify import node_allocatable_cases
 from tests.solver.verify.both_ways import check
 from tests.support import builders as b
+from tests.support import hold_builders as h
 
 ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (
     (
@@ -35,6 +36,22 @@ ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (
                 b.expressions(b.requirement("zone", "In", "b")), b.expressions(b.requirement("zone", "Exists"))
             ),
         ),
+    ),
+    ("the node is filled beside held room", c.whole_cards, c.kept(h.place("later", "n1", "gpu-7", cpu=2))),
+    (
+        "a pod of a higher priority takes held room",
+        c.whole_cards,
+        c.both(c.kept(h.place("later", "n1", "gpu-0", cpu=4)), c.pod("placed", priority=1)),
+    ),
+    (
+        "a pod takes what is held for it",
+        c.whole_cards,
+        c.both(c.kept(h.place("placed", "n1", "gpu-0", "gpu-1", cpu=4)), c.placement("placed", place="uid-h/0")),
+    ),
+    (
+        "a pod takes more than is held for it, and elsewhere",
+        c.whole_cards,
+        c.both(c.kept(h.place("placed", "n2", "gpu-0")), c.placement("placed", place="uid-h/0")),
     ),
     ("the node is filled to the last millicore", c.whole_cards, c.pod("placed", requests=(("cpu", 4000),))),
     (

@@ -18,6 +18,7 @@ from tests.solver.verify import gang_cases, inter_pod_cases, node_allocatable_ca
 from tests.solver.verify.both_ways import check
 from tests.support import builders as b
 from tests.support import extended_builders as x
+from tests.support import hold_builders as h
 
 ON_N2 = b.on_node("n2")
 GROUP = ConsumerReference(api_group="scheduling.k8s.io", resource="podgroups", name="g", uid="uid-g")
@@ -937,6 +938,32 @@ BROKEN = (
         c.whole_cards,
         c.held("placed", priority=1),
         {Rule.NODE_RESERVED},
+    ),
+    ("a device is taken that is held", c.whole_cards, c.kept(h.place("later", "n1", "gpu-0")), {Rule.ROOM_HELD}),
+    ("cpu is taken that is held", c.whole_cards, c.kept(h.place("later", "n1", cpu=3)), {Rule.ROOM_HELD}),
+    (
+        "a share is taken that is held",
+        c.shares,
+        c.kept(h.place("later", "n1", h.share("card", "n1", {"memory": "20Gi"}, number=7, driver=c.SHARED))),
+        {Rule.ROOM_HELD},
+    ),
+    (
+        "counters are taken that are held",
+        c.partitions,
+        c.kept(h.place("later", "n1", h.whole("half-2", "n1", c.PARTS))),
+        {Rule.ROOM_HELD},
+    ),
+    (
+        "a pod uses up a place that is for another one",
+        c.whole_cards,
+        c.both(c.kept(h.place("later", "n2", cpu=1)), c.placement("placed", place="uid-h/0")),
+        {Rule.HOLD_PLACE},
+    ),
+    (
+        "a pod uses up a place where nothing is held",
+        c.whole_cards,
+        c.placement("placed", place="uid-h/0"),
+        {Rule.HOLD_PLACE},
     ),
     (
         "cpu beside a hold is taken",

@@ -1,0 +1,148 @@
+"""
+Held room beside everything else: whether a hold can be made, which places are lost, and what a unit would take of them.
+
+One rule for all three, the checker's (`solver.verify.misfits`): the places are compared with pods, claims and places of
+other holds on their nodes and in their pools. What a pod that a place is for has allocated already is the place's own.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
+
+from scheduler.cluster.holds.hold_cache import HoldCache
+from scheduler.cluster.object_store import ObjectStore
+from scheduler.cluster.pod_index import holds_node
+from scheduler.cluster.unit import Unit
+from solver.domain import ClaimId, DeviceHold, DeviceId, DeviceResult, Pod, PoolId, Seat, Snapshot, open_seats
+from solver.verify import misfits
+
+_Counts = Callable[[Pod | None], bool]
+"""Whether a pod, with its claims, counts beside places; None stands for claims that no known pod uses."""
+
+
+def objections(store: ObjectStore, holds: HoldCache, hold: DeviceHold) -> tuple[str, ...]:
+    """
+    Return why the room of a hold that is to be made cannot be held.
+
+    Pods and claims count as assumed, except those that will leave the room. So do nominated pods, except those of a
+    lower priority than the hold.
+    """
+    own = open_seats((hold,))
+    beside = {seat.id: seat for seat in _neighbours(holds, own)}
+    nodes = dict.fromkeys(seat.place.node for seat in own)
+    waiting = [
+        pod for name in nodes for pod in store.nominated_to.get(name, {}).values() if pod.priority >= hold.priority
+    ]
+    leaving = {*hold.departing, *(uid for seat in beside.values() for uid in seat.hold.departing)}
+    stays = partial(_stays, leaving)
+    return tuple(dict.fromkeys(_misfits(store, (*beside.values(), *own), stays, waiting)))
+
+
+def lost_seats(
+    store: ObjectStore, holds: HoldCache, nodes: Iterable[str], pools: Iterable[PoolId]
+) -> Iterator[tuple[Seat, str]]:
+    """
+    Return the open places, on some nodes or with devices of some pools, that others have now; with the reason of each.
+
+    Only pods that the watch shows on their nodes count, and their claims: what is assumed may still be rolled back.
+    Pods that leave their room to a hold do not count. Of several places that do not all fit, those of the highest
+    priority stay, and of equals those of the first names. Places of a hold that cannot be read completely are never
+    given up: they may stand for more than they need.
+    """
+    found = {seat.id: seat for name in nodes for seat in holds.seats_on(name)}
+    found |= {seat.id: seat for seat in holds.seats_in(pools)}
+    readable = (seat for seat in found.values() if not seat.hold.invalid)
+    ranked = sorted(readable, key=lambda seat: (-seat.hold.priority, seat.hold.name, seat.place.index))
+
+    leaving = {uid for seat in ranked for uid in seat.hold.departing}
+
+    def is_seen(pod: Pod | None) -> bool:
+        observed = store.pods.get(pod.id) if pod is not None else None
+        return observed is not None and holds_node(observed) and _stays(leaving, observed)
+
+    yield from _given_up(store, [], ranked, is_seen)
+
+
+def _given_up(
+    store: ObjectStore, staying: list[Seat], seats: Sequence[Seat], counts: _Counts
+) -> Iterator[tuple[Seat, str]]:
+    """
+    Add those places to the ones that stay that fit beside them, in their order, and return the others.
+
+    Places that do not all fit are halved: what is lost of many in a large pool costs a comparison for each halving.
+    """
+    message = next(_misfits(store, (*staying, *seats), counts), None) if seats else None
+    if message is None:
+        staying.extend(seats)
+    elif len(seats) == 1:
+        yield seats[0], message
+    else:
+        middle = len(seats) // 2
+        yield from _given_up(store, staying, seats[:middle], counts)
+        yield from _given_up(store, staying, seats[middle:], counts)
+
+
+def unit_conflicts(store: ObjectStore, holds: HoldCache, unit: Unit) -> tuple[str, ...]:
+    """
+    Return what of held room a unit takes that no hold had when it was decided.
+
+    Pods of a higher priority than a hold may take its room, and each pod its own place. What places cannot have in any
+    case is no fault of the unit.
+    """
+    if not len(holds):
+        return ()
+    used, own = {each.place for each in unit.placements}, {each.pod for each in unit.placements}
+    pods = [pod for key in own if (pod := store.assumed_pods.get(key)) is not None]
+    lowest = min((pod.priority for pod in pods), default=0)
+    near = {seat.id: seat for each in unit.placements for seat in holds.seats_on(each.node)}
+    pools = dict.fromkeys(result.device.pool_id for each in unit.allocations for result in each.allocation.results)
+    near |= {seat.id: seat for seat in holds.seats_in(pools)}
+    seats = [seat for key, seat in near.items() if key not in used and seat.hold.priority >= lowest]
+    found = list(_misfits(store, seats, lambda _: True)) if seats else []
+    if not found:
+        return ()
+    anyway = set(_misfits(store, seats, lambda pod: pod is None or pod.id not in own))
+    return tuple(f"room is held for other pods: {each}" for each in dict.fromkeys(found) if each not in anyway)
+
+
+def _stays(leaving: Collection[str], pod: Pod | None) -> bool:
+    """Whether a pod is none of those that leave their room to a hold; claims that no known pod uses stay."""
+    return pod is None or pod.uid not in leaving
+
+
+def _neighbours(holds: HoldCache, seats: Sequence[Seat]) -> Iterator[Seat]:
+    """Return the open places on the nodes and in the pools of some places."""
+    for name in dict.fromkeys(seat.place.node for seat in seats):
+        yield from holds.seats_on(name)
+    yield from holds.seats_in(_pools(seats))
+
+
+def _pools(seats: Iterable[Seat]) -> dict[PoolId, None]:
+    return dict.fromkeys(each.device.pool_id for seat in seats for each in seat.place.devices)
+
+
+def _misfits(store: ObjectStore, seats: Sequence[Seat], counts: _Counts, waiting: Sequence[Pod] = ()) -> Iterator[str]:
+    """Compare places with the pods and claims that count, and with pods that wait for their nodes."""
+    names = dict.fromkeys(seat.place.node for seat in seats)
+    running = (pod for name in names for pod in store.pod_index.on(name).values() if counts(pod))
+    snapshot = Snapshot(
+        nodes=tuple(node for name in names if (node := store.nodes.get(name)) is not None), pods=(*running, *waiting)
+    )
+    pools, wanting = _pools(seats), defaultdict[DeviceId, list[Seat]](list)
+    for seat in seats:
+        for each in seat.place.devices:
+            wanting[each.device].append(seat)
+    held: dict[DeviceId, dict[ClaimId, Sequence[DeviceResult]]] = {}
+    for device in (device for pool in pools for device in store.allocated_devices.in_pool(pool)):
+        for claim, results in store.allocated_devices.holders(device).items():
+            if _is_taken(store, claim, wanting.get(device, ()), counts):
+                held.setdefault(device, {})[claim] = results
+    yield from misfits(snapshot, seats, held, store.allocated_devices.draws, store.slice_index.checked(pools))
+
+
+def _is_taken(store: ObjectStore, claim: ClaimId, seats: Collection[Seat], counts: _Counts) -> bool:
+    """Whether a claim has its devices beside places: not one of pods to come that such a place is for."""
+    pods = [pod for key in store.pods_by_claim.get(claim, ()) if (pod := store.assumed_pods.get(key)) is not None]
+    if any(not pod.node_name and seat.place.pods.selects(pod) for pod in pods for seat in seats):
+        return False
+    return any(map(counts, pods or (None,)))

@@ -1,0 +1,116 @@
+"""Which pods to come a place is for: matchers, and an index that finds those of a pod."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from solver.domain.pod import Pod
+
+MATCHED_ANNOTATIONS: Final = ("kueue.x-k8s.io/workload",)
+"""The annotations of pods by which holds may recognise them; of others nothing is kept."""
+
+
+class PodMatcher(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Which pods of a namespace a place is for: everything that is set has to hold; nothing set selects no pod.
+
+    `owner_uid` is the uid of the pod's controller. Annotations are those of `MATCHED_ANNOTATIONS`.
+    """
+
+    namespace: str = ""
+    pod_uid: str = ""
+    owner_uid: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
+
+    def selects(self, pod: Pod) -> bool:
+        """Whether a place is for a pod."""
+        if pod.id.namespace != self.namespace or not self.is_set:
+            return False
+        if self.pod_uid and self.pod_uid != pod.uid:
+            return False
+        if self.owner_uid and (pod.controller is None or pod.controller.uid != self.owner_uid):
+            return False
+        return set(self.labels) <= set(pod.labels) and set(self.annotations) <= set(pod.annotations)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it has a criterion beside the namespace."""
+        return bool(self.pod_uid or self.owner_uid or self.labels or self.annotations)
+
+    @property
+    def precision(self) -> tuple[bool, bool, int]:
+        """How narrow it is: of several places a pod gets that with the greatest precision."""
+        return bool(self.pod_uid), bool(self.owner_uid), len(self.labels) + len(self.annotations)
+
+
+class MatcherIndex:
+    """Matchers by what pods are found by: of many holds, a pod is compared with those of its own kind only."""
+
+    def __init__(self, matchers: Iterable[PodMatcher] = ()) -> None:
+        self._by_key: dict[_Key, dict[PodMatcher, int]] = {}
+        self._came: dict[PodMatcher, int] = {}
+        """When each came, as a number."""
+        self._next = 0
+        for each in matchers:
+            self.add(each)
+
+    def add(self, matcher: PodMatcher) -> None:
+        """Add a matcher; one that is added several times is there until it was discarded as often."""
+        counts = self._by_key.setdefault(_file_key(matcher), {})
+        counts[matcher] = counts.get(matcher, 0) + 1
+        if matcher not in self._came:
+            self._came[matcher] = self._next
+            self._next += 1
+
+    def discard(self, matcher: PodMatcher) -> None:
+        """Take a matcher out that was added."""
+        key = _file_key(matcher)
+        counts = self._by_key[key]
+        counts[matcher] -= 1
+        if not counts[matcher]:
+            del counts[matcher], self._came[matcher]
+        if not counts:
+            del self._by_key[key]
+
+    def selecting(self, pod: Pod) -> list[PodMatcher]:
+        """Return the matchers that select a pod, the narrowest first, equal ones in the order in which they came."""
+        if not self._by_key:
+            return []
+        found = [each for key in _pod_keys(pod) for each in self._by_key.get(key, ()) if each.selects(pod)]
+        if len(found) > 1:
+            found.sort(key=lambda each: self._came[each])
+            found.sort(key=lambda each: each.precision, reverse=True)
+        return found
+
+
+class _Key(NamedTuple):
+    """The first of the criteria of a matcher, the rarest kinds first."""
+
+    namespace: str
+    kind: str
+    name: str
+    value: str
+
+
+def _file_key(matcher: PodMatcher) -> _Key:
+    if matcher.pod_uid:
+        return _Key(matcher.namespace, "pod", "", matcher.pod_uid)
+    if matcher.owner_uid:
+        return _Key(matcher.namespace, "owner", "", matcher.owner_uid)
+    if matcher.annotations:
+        return _Key(matcher.namespace, "annotation", *matcher.annotations[0])
+    return _Key(matcher.namespace, "label", *(matcher.labels[0] if matcher.labels else ("", "")))
+
+
+def _pod_keys(pod: Pod) -> Iterator[_Key]:
+    """Return the keys of all matchers that may select a pod."""
+    namespace = pod.id.namespace
+    yield _Key(namespace, "pod", "", pod.uid)
+    if pod.controller is not None:
+        yield _Key(namespace, "owner", "", pod.controller.uid)
+    for each in pod.annotations:
+        yield _Key(namespace, "annotation", *each)
+    for each in pod.labels:
+        yield _Key(namespace, "label", *each)

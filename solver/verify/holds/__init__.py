@@ -1,0 +1,1 @@
+"""Whether a plan respects the room that is held for others (DeviceHold)."""

@@ -1,0 +1,111 @@
+"""`repair.mode: apply` on the real API server: room is held, pods are moved, and the ones that waited run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.test_repair_by_hand import node_of, replica_set
+from tests.support.controlplane import wait_until
+from tests.support.repair_world import (
+    PLANS,
+    configured,
+    holds,
+    install_component,
+    plans,
+    remove_plans,
+    scatter,
+)
+from tests.support.shell_world import Start, World
+
+pytestmark = pytest.mark.controlplane
+MERGE = "application/merge-patch+json"
+
+
+@pytest.fixture(autouse=True)
+def component(world: World) -> Any:
+    install_component(world.plane)
+    yield
+    remove_plans(world)
+
+
+def state(world: World) -> str:
+    """The state of the one plan of this world."""
+    found = plans(world)
+    return str(found[0].get("status", {}).get("state", "")) if len(found) == 1 else f"{len(found)} plans"
+
+
+def test_an_approved_plan_makes_room(world: World, start: Start, account: Path, tmp_path: Path) -> None:
+    start(account, configured(world, tmp_path, "apply"))
+    scatter(world)
+    wait_until(lambda: len(plans(world)) == 1)
+    before = world.bound()
+    assert "large" not in before
+
+    path = f"{PLANS}/{plans(world)[0]['metadata']['name']}"
+    world.plane.request("PATCH", path, {"spec": {"decision": "Approved", "decidedBy": "me"}}, content=MERGE)
+
+    wait_until(lambda: "large" in world.bound())
+    wait_until(lambda: state(world) == "Done")
+    assert node_of(world, "first") == node_of(world, "second") != world.bound()["large"]
+    (progress,) = plans(world)[0]["status"]["moves"]
+    (move,) = plans(world)[0]["spec"]["moves"]
+    assert (progress["state"], progress["uid"]) == ("Moved", move["uid"])
+    assert progress["successorUID"] in {pod["metadata"]["uid"] for pod in world.pods()}
+    assert world.bound()[progress["successor"]] == move["to"]
+    wait_until(lambda: holds(world) == [])
+    assert world.problems() == []
+
+
+def test_a_pod_leaves_a_device_that_is_tainted(world: World, start: Start, account: Path, tmp_path: Path) -> None:
+    start(account, configured(world, tmp_path, "apply", autoApprove=True))
+    world.add_nodes(2, devices=1)
+    world.template()
+    replica_set(world, "first")
+    wait_until(lambda: bool(node_of(world, "first")))
+    old = node_of(world, "first")
+    slices = world.plane.request("GET", "/apis/resource.k8s.io/v1/resourceslices")["items"]
+    (own,) = [each for each in slices if each["spec"].get("nodeName") == old]
+    taints = [{"key": "example.com/broken", "effect": "NoSchedule"}]
+    devices = [{**device, "taints": taints} for device in own["spec"]["devices"]]
+    path = f"/apis/resource.k8s.io/v1/resourceslices/{own['metadata']['name']}"
+    world.plane.request("PATCH", path, {"spec": {"devices": devices}}, content=MERGE)
+
+    wait_until(lambda: node_of(world, "first") not in {"", old})
+    wait_until(lambda: state(world) == "Done")
+    assert plans(world)[0]["spec"]["goal"]["kind"] == "Devices"
+    assert len(plans(world)[0]["spec"]["moves"]) == 1
+    wait_until(lambda: holds(world) == [])
+
+
+def test_a_budget_of_nothing_moves_nothing(world: World, start: Start, account: Path, tmp_path: Path) -> None:
+    budget = {"movesPerHour": 0}
+    start(account, configured(world, tmp_path, "apply", autoApprove=True, budget=budget))
+    scatter(world)
+    wait_until(lambda: len(plans(world)) == 1)
+    before = {pod["metadata"]["uid"] for pod in world.pods()}
+
+    wait_until(lambda: "0 of 0 moves within the hour" in plans(world)[0].get("status", {}).get("message", ""))
+
+    assert {pod["metadata"]["uid"] for pod in world.pods()} == before
+    assert holds(world) == []
+
+
+def test_a_refused_eviction_stops_the_plan_and_gives_the_room_free(
+    world: World, start: Start, account: Path, tmp_path: Path
+) -> None:
+    """The budget comes after the plan was made and approved; nothing is evicted."""
+    start(account, configured(world, tmp_path, "apply"))
+    scatter(world)
+    wait_until(lambda: len(plans(world)) == 1)
+    before = {pod["metadata"]["uid"] for pod in world.pods()}
+    selector = {"matchExpressions": [{"key": "set", "operator": "Exists"}]}
+    body = {"metadata": {"name": "none"}, "spec": {"maxUnavailable": 0, "selector": selector}}
+    world.plane.request("POST", f"/apis/policy/v1/namespaces/{world.namespace}/poddisruptionbudgets", body)
+    name = plans(world)[0]["metadata"]["name"]
+    world.plane.request("PATCH", f"{PLANS}/{name}", {"spec": {"decision": "Approved"}}, content=MERGE)
+
+    wait_until(lambda: all(each["metadata"]["name"] != name for each in plans(world)) or state(world) == "Stopped")
+
+    assert {pod["metadata"]["uid"] for pod in world.pods()} == before
+    wait_until(lambda: holds(world) == [])

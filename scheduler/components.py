@@ -33,6 +33,7 @@ from scheduler.queue import (
     Backoff,
     EquivalenceKeys,
     GangReplacements,
+    PreemptionDelays,
     QueuedGangs,
     SchedulingQueue,
     StarvationTracker,
@@ -82,6 +83,7 @@ class Components:
     waker: QueueWaker
     fewer_writing: asyncio.Event
     starvation: StarvationTracker
+    preemption_delays: PreemptionDelays
     gang_replacements: GangReplacements
     worker: WorkerSupervisor
     decider: Decider
@@ -132,6 +134,7 @@ def assemble(
         waker=waker,
         fewer_writing=fewer_writing,
         starvation=starvation,
+        preemption_delays=PreemptionDelays(),
         gang_replacements=replacements,
         worker=worker,
         decider=decider,

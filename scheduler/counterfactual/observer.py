@@ -72,10 +72,12 @@ class ObserverOptions:
         return 2 * max(self.interval, longest_round)
 
     def policy(self) -> Policy:
-        """Return the first profile's policy, which may evict pods of the observed schedulers too."""
+        """Return the first profile's policy, which may evict pods of the observed schedulers too, and does not wait."""
         names = self.settings.scheduler_names | set(self.scheduler_names)
         policy = self.settings.policy(self.settings.profiles[0].scheduler_name)
-        rules = msgspec.structs.replace(policy.preemption, scheduler_names=tuple(sorted(names)), now=int(self.clock()))
+        rules = msgspec.structs.replace(
+            policy.preemption, scheduler_names=tuple(sorted(names)), now=int(self.clock()), delay_seconds=0
+        )
         return msgspec.structs.replace(policy, preemption=rules)
 
 

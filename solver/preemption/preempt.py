@@ -59,7 +59,7 @@ def add_preemptions(problem: Problem, plan: Plan, budget: Budget, cache: SolverC
     every = _preemptors(problem, plan) if rules.is_enabled and plan.unplaced else ()
     if not every:
         return PreemptedPlan(_with_kept_pods(problem, plan, budget), None)
-    preemptors = DelayedPreemptors.of(every, rules)
+    preemptors = DelayedPreemptors.of(every, problem.batch, rules)
     found = _served(problem, plan, preemptors.ready, budget, cache) if preemptors.ready else PreemptedPlan(plan, None)
     return found._replace(plan=preemptors.explained(found.plan, rules))
 

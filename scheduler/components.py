@@ -4,7 +4,7 @@ import asyncio
 import socket
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,9 @@ from scheduler.kube.watching.watch_ages import WatchAges
 from scheduler.kube.writer import LeaseFence, NoFence, WriteFence, Writer
 from scheduler.observe.health import Health
 from scheduler.observe.metrics import Metrics
+from scheduler.placement_check.placement_check import PlacementCheck
+from scheduler.placement_check.podset_pods import is_expected
+from scheduler.placement_check.workload_rooms import WorkloadRooms
 from scheduler.queue import (
     Backoff,
     EquivalenceKeys,
@@ -52,7 +55,7 @@ from scheduler.worker.fleet_counter import FleetCounter
 from scheduler.worker.fork_server import ForkServers
 from scheduler.worker.supervisor import WorkerSupervisor
 from scheduler.worker.telemetry import SolverTelemetry
-from solver.domain import Pod
+from solver.domain import Pod, Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +97,7 @@ class Components:
     pod_groups: PodGroupStatusWriter
     evictions: Evictions
     isolated_lane: IsolatedLane
+    placement_check: PlacementCheck | None
     status: StatusWriter
     quarantine: Quarantine
     attempt_metrics: AttemptMetrics
@@ -123,7 +127,7 @@ def assemble(
     )
     commit = Commit(client, cluster, writer, waits, waker.wake, pod_groups=group_path)
     worker, decider, telemetry = _solver(context, cluster)
-    report = partial(reports.report_unschedulable, node_count=0)
+    report = partial(_report_existing, reports)
     attempts = AttemptMetrics(metrics, queue.counts, claim=cluster.claim, is_leading=False)
     isolated_lane = IsolatedLane(cluster, queue, decider, report, metrics, share=settings.queue.costly_pod_share)
     return Components(
@@ -137,6 +141,7 @@ def assemble(
         decider=decider,
         history=history,
         isolated_lane=isolated_lane,
+        placement_check=_placement_check(context, served, writer, cluster),
         commit=commit,
         finalizers=SpeculativeFinalizers(commit.claims, cluster.claim, metrics, is_fresh=ages.is_fresh),
         prebind=waits,
@@ -186,6 +191,35 @@ def equivalence_keys(
         lambda pod: starvation.is_overdue(pod, clock()),
         lambda namespace: cluster.quota_usage().quota_of(namespace),
     )
+
+
+def _placement_check(
+    context: ReplicaContext, served: DiscoveredKinds, writer: Writer, cluster: Cluster
+) -> PlacementCheck | None:
+    """Make the admission check, where the settings switch it on and room can be held."""
+    settings = context.settings.admission_check
+    if not settings.enabled:
+        return None
+    check = context.health.ready("admission-check")
+    if not served.has(Kind.HOLDS):
+        check.degrade("no Workload is let in: there are no DeviceHolds; deploy/components/holds has their definition")
+        return None
+    check.succeed("standing by")
+    rooms = WorkloadRooms(context.client, writer, cluster, hold_seconds=settings.hold_seconds)
+    return PlacementCheck(
+        context.client,
+        writer,
+        rooms,
+        context.settings.scheduler_names,
+        park_after_seconds=settings.park_after_seconds,
+        told=(context.metrics, check),
+    )
+
+
+def _report_existing(reports: StatusWriter, pod: Pod, reasons: Sequence[Reason]) -> None:
+    """Report why a pod waits; pods of Workloads that do not exist have no condition."""
+    if not is_expected(pod.id):
+        reports.report_unschedulable(pod, reasons, node_count=0)
 
 
 def _status_writer(

@@ -69,6 +69,7 @@ class Subsystem(StrEnum):
     WATCHES = "watches"
     READMISSION = "readmission"
     TAKE_OVER = "take_over"
+    ADMISSION_CHECK = "admission_check"
 
 
 class Metrics:

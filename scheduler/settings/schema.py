@@ -21,6 +21,7 @@ from scheduler.settings.observability import (
 from scheduler.settings.policies import (
     LEVELS,
     Autoscaling,
+    AdmissionCheckSettings,
     Messages,
     NodeReservations,
     PlacedName,
@@ -309,6 +310,8 @@ class Settings(Section, frozen=True):
 
     repair: RepairSettings = RepairSettings()
     """Whether pods are moved to repair the fleet."""
+    admission_check: AdmissionCheckSettings = AdmissionCheckSettings()
+    """Kueue's admission check `dovetail.dev/placement`."""
 
     messages: Messages = Messages()
     """What conditions and events show to the authors of pods."""

@@ -36,6 +36,8 @@ class Scene:
     writes: ClassVar[Writes] = ()
     """The writes that it makes for sure: kind, and the how-manieth of it."""
     expected: ClassVar[frozenset[str]] = frozenset()
+    settings: ClassVar[dict[str, Any]] = {}
+    """What Dovetail's configuration has besides."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -666,6 +668,7 @@ class Repair(Scene):
 
 
 SCENES: Final[dict[str, type[Scene]]] = {
+OF_PODS: Final[dict[str, type[Scene]]] = {
     "single": Single,
     "two-claims": TwoClaims,
     "speculative": Speculative,

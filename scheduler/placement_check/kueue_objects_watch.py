@@ -1,0 +1,87 @@
+"""The objects that the admission check reads, each kind by a watch of its own."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from scheduler.kube import paths
+from scheduler.kube.client import Client
+from scheduler.kube.decode.kueue import (
+    decode_admission_check,
+    decode_claim_spec,
+    decode_flavor,
+    decode_priority,
+    decode_workload,
+)
+from scheduler.kueue_objects import CONTROLLER, GROUP, VERSION, AdmissionCheck, KueueWorkload, ResourceFlavor
+from scheduler.placement_check.object_watch import ObjectWatch
+from scheduler.placement_check.podset_pods import WorkloadContext
+
+_TEMPLATES: Final = f"{paths.RESOURCE}/resourceclaimtemplates"
+_PRIORITIES: Final = paths.collection("scheduling.k8s.io", "v1", "priorityclasses")
+
+
+class KueueObjects:
+    """
+    Workloads, AdmissionChecks, and what Workloads name: ResourceFlavors, claim templates and PriorityClasses.
+
+    `on_workload` gets the key of a Workload that has changed. `on_part` is called where anything else has, with whether
+    that is new.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        on_workload: Callable[[str], None],
+        on_part: Callable[[bool], None],
+        on_error: Callable[[str, Exception], None],
+    ) -> None:
+        watch: Any = partial(ObjectWatch, client, on_change=lambda _, is_new: on_part(is_new), on_error=on_error)
+        self._workloads: Final[ObjectWatch[KueueWorkload]] = ObjectWatch(
+            client,
+            paths.collection(GROUP, VERSION, "workloads"),
+            decode_workload,
+            on_change=lambda key, _: on_workload(key),
+            on_error=on_error,
+        )
+        self._checks: Final[ObjectWatch[AdmissionCheck]] = watch(
+            paths.collection(GROUP, VERSION, "admissionchecks"), decode_admission_check
+        )
+        self._flavors: Final[ObjectWatch[ResourceFlavor]] = watch(
+            paths.collection(GROUP, VERSION, "resourceflavors"), decode_flavor
+        )
+        self._templates: Final[ObjectWatch[bytes]] = watch(_TEMPLATES, decode_claim_spec)
+        self._priorities: Final[ObjectWatch[int]] = watch(_PRIORITIES, decode_priority)
+
+    async def run(self) -> None:
+        """Follow all of them until cancelled."""
+        await asyncio.gather(*(watch.run() for watch in self._all()))
+
+    async def synced(self) -> None:
+        """Wait until each kind was listed."""
+        await asyncio.gather(*(watch.synced.wait() for watch in self._all()))
+
+    @property
+    def problem(self) -> str:
+        """Why some of them are not followed now; "" while all are."""
+        return "; ".join(watch.problem for watch in self._all() if watch.problem)
+
+    @property
+    def workloads(self) -> Mapping[str, KueueWorkload]:
+        """The Workloads, by namespace/name."""
+        return self._workloads.objects
+
+    @property
+    def checks(self) -> Iterable[AdmissionCheck]:
+        """The AdmissionChecks that name this controller."""
+        return [check for check in self._checks.objects.values() if check.controller == CONTROLLER]
+
+    @property
+    def around(self) -> WorkloadContext:
+        """What Workloads name."""
+        return WorkloadContext(self._flavors.objects, self._templates.objects, self._priorities.objects)
+
+    def _all(self) -> tuple[ObjectWatch[Any], ...]:
+        return self._workloads, self._checks, self._flavors, self._templates, self._priorities

@@ -72,6 +72,7 @@ class ParkedAndBack(LetIn):
         ("activation", 1),
         ("check-state", 3),
     )
+    expected = frozenset({"train-0", "train-1", "other"})
 
     def furnish(self) -> None:
         self.world.add_nodes(1, devices=1)

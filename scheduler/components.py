@@ -127,6 +127,8 @@ def assemble(
     )
     commit = Commit(client, cluster, writer, waits, waker.wake, pod_groups=group_path)
     worker, decider, telemetry = _solver(context, cluster)
+    unheld = _no_holds(served)
+    keeper = HoldKeeper((client, writer, cluster), settings.holds, metrics, waker.wake, unheld)
     report = partial(_report_existing, reports)
     attempts = AttemptMetrics(metrics, queue.counts, claim=cluster.claim, is_leading=False)
     isolated_lane = IsolatedLane(cluster, queue, decider, report, metrics, share=settings.queue.costly_pod_share)
@@ -141,7 +143,7 @@ def assemble(
         decider=decider,
         history=history,
         isolated_lane=isolated_lane,
-        placement_check=_placement_check(context, served, writer, cluster),
+        placement_check=_placement_check(context, keeper, unheld, writer),
         commit=commit,
         finalizers=SpeculativeFinalizers(commit.claims, cluster.claim, metrics, is_fresh=ages.is_fresh),
         prebind=waits,
@@ -155,7 +157,7 @@ def assemble(
         quarantine=Quarantine(metrics, reports.record_unreadable),
         attempt_metrics=attempts,
         fleet_counter=FleetCounter(worker, cluster, metrics, settings, also=attempts.report_oldest),
-        holds=HoldKeeper((client, writer, cluster), settings.holds, metrics, waker.wake, _no_holds(served)),
+        holds=keeper,
         telemetry=telemetry,
         writer=writer,
         metrics=metrics,
@@ -193,23 +195,20 @@ def equivalence_keys(
     )
 
 
-def _placement_check(
-    context: ReplicaContext, served: DiscoveredKinds, writer: Writer, cluster: Cluster
-) -> PlacementCheck | None:
+def _placement_check(context: ReplicaContext, keeper: HoldKeeper, unheld: str, writer: Writer) -> PlacementCheck | None:
     """Make the admission check, where the settings switch it on and room can be held."""
     settings = context.settings.admission_check
     if not settings.enabled:
         return None
     check = context.health.ready("admission-check")
-    if not served.has(Kind.HOLDS):
-        check.degrade("no Workload is let in: there are no DeviceHolds; deploy/components/holds has their definition")
+    if unheld:
+        check.degrade(f"no Workload is let in: {unheld}")
         return None
     check.succeed("standing by")
-    rooms = WorkloadRooms(context.client, writer, cluster, hold_seconds=settings.hold_seconds)
     return PlacementCheck(
         context.client,
         writer,
-        rooms,
+        WorkloadRooms(keeper, hold_seconds=min(settings.hold_seconds, context.settings.holds.max_seconds)),
         context.settings.scheduler_names,
         park_after_seconds=settings.park_after_seconds,
         told=(context.metrics, check),

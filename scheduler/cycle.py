@@ -260,8 +260,8 @@ class SchedulingCycle:
         """Assume what a plan places, and begin to write it."""
         with self._confined(Subsystem.DECISION):
             self._parts.queue.placed(each.pod for unit in units for each in unit.placements)
-        units = [unit async for unit in turns.each(units) if self._is_assumed(unit, pods, attempt)]
         units = [unit for unit in units if not self._is_expected(unit, pods)]
+        units = [unit async for unit in turns.each(units) if self._is_assumed(unit, pods, attempt)]
         with self._confined(Subsystem.DECISION):  # the commit of a unit that has not begun fails, and is recovered
             await self._parts.commit.begin(units)
         for unit in units:
@@ -281,14 +281,18 @@ class SchedulingCycle:
     def _is_expected(self, unit: Unit, pods: Mapping[PodId, Pod]) -> bool:
         """Hand the place of a Workload's pods, which do not exist, to the admission check; return whether it is one."""
         check = self._parts.placement_check
-        if check is None or not is_expected(unit.placements[0].pod):
+        if check is None or not any(is_expected(each.pod) for each in unit.placements):
             return False
-        check.placed(unit, pods)
+        with self._confined(Subsystem.ADMISSION_CHECK, pods=names(unit.placements)):
+            check.placed(unit, pods)
+            return True
+        self.give_back(unit, pods, INTERNAL_ERROR)
         return True
 
     def give_back(self, unit: Unit, pods: Mapping[PodId, Pod], reasons: Sequence[Reason]) -> None:
-        """Forget what was assumed of a unit of pods that do not exist; with reasons they are decided again."""
-        self._parts.waker.wake(self._parts.cluster.forget(unit, ()))
+        """Try those again that lost to a unit which takes nothing; with reasons its pods are decided again too."""
+        cluster = self._parts.cluster
+        self._parts.waker.wake(tuple(not_taken(unit, pods, cluster.pod, cluster.claim)))
         for placement in unit.placements if reasons else ():
             self._put_back(pods[placement.pod], reasons, self._clock())
 
@@ -301,6 +305,7 @@ class SchedulingCycle:
         self._parts.waker.changed.set()
         nodes = len(self._nodes) if node_count is None else node_count
         if self._parts.placement_check is not None and is_expected(pod.id):
+            self._parts.starvation.forget(pod.uid)  # no node is reserved for a pod that does not exist
             self._parts.placement_check.refused(pod, condition_message(self._parts.status.shown(reasons), nodes))
             return
         with self._confined(Subsystem.SETTLEMENT, pod=str(pod.id)):

@@ -1,6 +1,6 @@
 """Objects of Kueue (kueue.x-k8s.io/v1beta2) as far as the admission check reads them: frozen values, without I/O."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -55,14 +55,21 @@ class PodSet(msgspec.Struct, frozen=True, kw_only=True):
     flavors: tuple[str, ...] = ()
 
 
+class WorkloadOwner(NamedTuple):
+    """An object that a Workload stands for: a Job, or a pod of a group."""
+
+    api_version: str
+    kind: str
+    uid: str
+
+
 class KueueWorkload(msgspec.Struct, frozen=True, kw_only=True):
     """
     A Workload: what its pods are, what quota it has, and what the checks say.
 
     `replaces` is the key of the Workload whose pods run already and count to this one, "" where there is none.
     `priority` is spec.priority; `has_pod_priority` says that it is that of a PriorityClass of pods. `evicted` is the
-    reason of the condition Evicted while that is True. `parked` is our annotation. `owners` are the uids of the objects
-    that it stands for: a Job, or the pods of a group.
+    reason of the condition Evicted while that is True. `parked` is our annotation.
     """
 
     namespace: str
@@ -75,7 +82,7 @@ class KueueWorkload(msgspec.Struct, frozen=True, kw_only=True):
     queue: str = ""
     pod_sets: tuple[PodSet, ...] = ()
     checks: tuple[AdmissionCheckState, ...] = ()
-    owners: tuple[str, ...] = ()
+    owners: tuple[WorkloadOwner, ...] = ()
     replaces: str = ""
     evicted: str = ""
     parked: str = ""

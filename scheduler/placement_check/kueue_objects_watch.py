@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from scheduler.kube import paths
 from scheduler.kube.client import Client
+from scheduler.kube.decode.json_parts import Raw
 from scheduler.kube.decode.kueue import (
     decode_admission_check,
     decode_claim_spec,
@@ -14,20 +14,22 @@ from scheduler.kube.decode.kueue import (
     decode_priority,
     decode_workload,
 )
-from scheduler.kueue_objects import CONTROLLER, GROUP, VERSION, AdmissionCheck, KueueWorkload, ResourceFlavor
+from scheduler.kueue_objects import CONTROLLER, GROUP, VERSION, AdmissionCheck, KueueWorkload
 from scheduler.placement_check.object_watch import ObjectWatch
-from scheduler.placement_check.podset_pods import WorkloadContext
+from scheduler.placement_check.podset_pods import Part, WorkloadContext
 
 _TEMPLATES: Final = f"{paths.RESOURCE}/resourceclaimtemplates"
 _PRIORITIES: Final = paths.collection("scheduling.k8s.io", "v1", "priorityclasses")
+
+T = TypeVar("T")
 
 
 class KueueObjects:
     """
     Workloads, AdmissionChecks, and what Workloads name: ResourceFlavors, claim templates and PriorityClasses.
 
-    `on_workload` gets the key of a Workload that has changed. `on_part` is called where anything else has, with whether
-    that is new.
+    `on_workload` gets the key of a Workload that has changed, `on_part` what Workloads name (see `Part`). `on_check` is
+    called where an AdmissionCheck has changed.
     """
 
     def __init__(
@@ -35,25 +37,32 @@ class KueueObjects:
         client: Client,
         *,
         on_workload: Callable[[str], None],
-        on_part: Callable[[bool], None],
+        on_part: Callable[[Part], None],
+        on_check: Callable[[], None],
         on_error: Callable[[str, Exception], None],
     ) -> None:
-        watch: Any = partial(ObjectWatch, client, on_change=lambda _, is_new: on_part(is_new), on_error=on_error)
+        def watch(path: str, kind: str, decode: Callable[[Raw], T]) -> ObjectWatch[T]:
+            """Follow what Workloads name."""
+            return ObjectWatch(client, path, decode, on_change=lambda key: on_part((kind, key)), on_error=on_error)
+
         self._workloads: Final[ObjectWatch[KueueWorkload]] = ObjectWatch(
             client,
             paths.collection(GROUP, VERSION, "workloads"),
             decode_workload,
-            on_change=lambda key, _: on_workload(key),
+            on_change=on_workload,
             on_error=on_error,
         )
-        self._checks: Final[ObjectWatch[AdmissionCheck]] = watch(
-            paths.collection(GROUP, VERSION, "admissionchecks"), decode_admission_check
+        self._checks: Final[ObjectWatch[AdmissionCheck]] = ObjectWatch(
+            client,
+            paths.collection(GROUP, VERSION, "admissionchecks"),
+            decode_admission_check,
+            on_change=lambda _: on_check(),
+            on_error=on_error,
         )
-        self._flavors: Final[ObjectWatch[ResourceFlavor]] = watch(
-            paths.collection(GROUP, VERSION, "resourceflavors"), decode_flavor
-        )
-        self._templates: Final[ObjectWatch[bytes]] = watch(_TEMPLATES, decode_claim_spec)
-        self._priorities: Final[ObjectWatch[int]] = watch(_PRIORITIES, decode_priority)
+        flavors = paths.collection(GROUP, VERSION, "resourceflavors")
+        self._flavors: Final = watch(flavors, "ResourceFlavor", decode_flavor)
+        self._templates: Final = watch(_TEMPLATES, "ResourceClaimTemplate", decode_claim_spec)
+        self._priorities: Final = watch(_PRIORITIES, "PriorityClass", decode_priority)
 
     async def run(self) -> None:
         """Follow all of them until cancelled."""

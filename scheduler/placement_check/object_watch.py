@@ -46,7 +46,7 @@ class ObjectWatch(Generic[T]):
     """
     The objects of one path as the API server last showed them, by key (`name` or `namespace/name`).
 
-    `on_change` gets the key of each object that comes, changes or goes, and whether it is new. `on_error` gets what is
+    `on_change` gets the key of each object that comes, changes or goes. `on_error` gets what is
     tried again, and an object that cannot be read, which is left out. `synced` is set after the first list.
     """
 
@@ -56,7 +56,7 @@ class ObjectWatch(Generic[T]):
         path: str,
         decode: Callable[[Raw], T],
         *,
-        on_change: Callable[[str, bool], None],
+        on_change: Callable[[str], None],
         on_error: Callable[[str, Exception], None],
     ) -> None:
         self.path: Final = path
@@ -133,11 +133,10 @@ class ObjectWatch(Generic[T]):
             self._drop(key)
             return ""
         if self.objects.get(key) != value:
-            is_new = key not in self.objects
             self.objects[key] = value
-            self._on_change(key, is_new)
+            self._on_change(key)
         return key
 
     def _drop(self, key: str) -> None:
         if self.objects.pop(key, None) is not None:
-            self._on_change(key, False)  # noqa: FBT003 - not new
+            self._on_change(key)

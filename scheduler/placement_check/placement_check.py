@@ -13,7 +13,7 @@ write, goes on from there; holds say which room is whose.
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -21,6 +21,7 @@ import msgspec
 
 from scheduler.change import Change, Kind, Object, is_older
 from scheduler.cluster import Unit
+from scheduler.holds.hold_keeper import HoldNews, HoldRefused
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError, NotFound
 from scheduler.kube.writer import ApiCall, FencedError, Writer
@@ -43,9 +44,16 @@ from scheduler.placement_check.check_states import (
     next_step,
 )
 from scheduler.placement_check.kueue_objects_watch import KueueObjects
-from scheduler.placement_check.podset_pods import MissingPartError, WorkloadPods, expected_pods, workload_of
-from scheduler.placement_check.workload_rooms import WorkloadRooms
-from solver.domain import Pod, PodId, Reason, ReasonCode
+from scheduler.placement_check.podset_pods import (
+    MissingPartError,
+    Part,
+    WorkloadPods,
+    expected_pods,
+    is_expected,
+    workload_of,
+)
+from scheduler.placement_check.workload_rooms import Room, WorkloadRooms
+from solver.domain import DeviceHold, Pod, PodId, Reason, ReasonCode
 
 _ACTIVE: Final = "Dovetail answers this check: a Workload is let in when all its pods have room"
 _RETRY_SECONDS: Final = 5.0
@@ -53,7 +61,7 @@ _RETRY_SECONDS: Final = 5.0
 _REPORT_SECONDS: Final = 5.0
 """How often the health check is looked at while nothing changes."""
 _WITHOUT_ROOM: Final = frozenset({Duty.NONE, Duty.WATCH})
-_LOST: Final = Reason(code=ReasonCode.API_ERROR, message="a write failed; the scheduler decides again")
+_NOTHING: Final = WorkloadPods((), ())
 
 _log: Final = logs.logger()
 
@@ -65,11 +73,11 @@ class Feed(Protocol):
         """Apply changes to the cluster cache, the queue and the worker's replica."""
 
     def give_back(self, unit: Unit, pods: Mapping[PodId, Pod], reasons: Sequence[Reason]) -> None:
-        """Forget what was assumed of a unit, and put its pods back; without reasons they stay in flight."""
+        """Try those again that lost to a unit which takes nothing; with reasons its pods are decided again too."""
 
 
 class _Queued(NamedTuple):
-    """The pods of a Workload in the queue, and what they were made of: others are needed where that changes."""
+    """The pods of a Workload in the queue (none where they cannot be made), and what they were made of."""
 
     made_of: tuple[object, ...]
     expected: WorkloadPods
@@ -116,14 +124,15 @@ class PlacementCheck:
         """The version that the last write has made: what the watch shows before it is of the past."""
         self._known: Final[dict[str, _Known]] = {}
         self._queued: Final[dict[str, _Queued]] = {}
-        self._incomplete: Final[set[str]] = set()
-        """Workloads that name something which does not exist."""
-        self._parts_version = 0
-        """How often something that Workloads name has changed or gone."""
         self._feed: Feed | None = None
         self._objects: Final = KueueObjects(
-            client, on_workload=self._look_at, on_part=self._part_changed, on_error=self._failed
+            client,
+            on_workload=self._look_at,
+            on_part=self._part_changed,
+            on_check=self._check_changed,
+            on_error=self._failed,
         )
+        rooms.keeper.subscribers.append(self._see_room)
 
     async def run(self, feed: Feed) -> None:
         """Answer until cancelled."""
@@ -151,25 +160,56 @@ class PlacementCheck:
     # what decisions say
 
     def placed(self, unit: Unit, pods: Mapping[PodId, Pod]) -> None:
-        """Take a place for all pods of a Workload, which is assumed in the cluster cache."""
+        """Take a place for all pods of a Workload: its room is held at once, or the Workload becomes active."""
         key = workload_of(unit.placements[0].pod)
-        known, workload = self._known.get(key), self._objects.workloads.get(key)
-        if workload is None or known is None or key in self._holding:
-            self._give_back(unit, pods, (_LOST,))
-        elif known.duty is Duty.PLACE:
-            self._set(key, is_placed=True)
-            self._begin(key, self._holding, self._hold(key, workload, (unit, pods)))
-        else:
+        known, workload, queued = self._known.get(key), self._objects.workloads.get(key), self._queued.get(key)
+        if any(not is_expected(each.pod) or workload_of(each.pod) != key for each in unit.placements):
+            self._refuse_shared(unit, pods)
+        elif workload is None or known is None or queued is None or not _are(queued.expected.pods, unit, pods):
+            self._give_back(unit, pods, _again("the Workload has changed"))
+        elif known.duty is Duty.WATCH:
             self._give_back(unit, pods, ())
             self._set(key, is_placed=True)
             self._look_at(key)
+        elif key in self._holding or self._rooms.room(workload.uid) is not Room.NONE:
+            self._give_back(unit, pods, _again("the room that was held for it before is not free yet"))
+        else:
+            try:
+                stored = self._rooms.hold(workload, unit, pods)
+            except HoldRefused as refusal:
+                self._give_back(unit, pods, _again(f"no room can be held: {refusal}"))
+                return
+            self._set(key, is_placed=True)
+            self._begin(key, self._holding, self._hold(key, stored, (unit, pods)))
 
     def refused(self, pod: Pod, message: str) -> None:
         """Take why a pod of a Workload has no place; the first pod speaks for all."""
         key = workload_of(pod.id)
         queued = self._queued.get(key)
-        if queued is not None and queued.expected.pods[0].uid == pod.uid:
+        if queued is not None and queued.expected.pods and queued.expected.pods[0].uid == pod.uid:
             self._refuse(key, message)
+            self._look_at(key)
+
+    def _refuse_shared(self, unit: Unit, pods: Mapping[PodId, Pod]) -> None:
+        """Leave Workloads out that share claims with other pods: their room cannot be held apart."""
+        for key in dict.fromkeys(workload_of(each.pod) for each in unit.placements if is_expected(each.pod)):
+            made_of = self._queued[key].made_of if key in self._queued else ()
+            self._leave_queue(key)
+            self._queued[key] = _Queued(made_of, _NOTHING)
+            self._refuse(key, "it shares a claim with pods of others; room is held for claims of its own only")
+            self._look_at(key)
+        self._give_back(unit, pods, _again("a Workload with the same claim was left out"))
+
+    def _see_room(self, news: HoldNews) -> None:
+        """Look at a Workload whose hold has ended or has lost a place: before it is let in it is decided again."""
+        owner = news.hold.owner
+        key = f"{owner.namespace}/{owner.name}"
+        if news.ending is not None:
+            self._rooms.ended(news.hold)
+        known = self._known.get(key)
+        if owner.kind == "Workload" and known is not None and known.uid == owner.uid:
+            if known.memory.is_held:
+                self._known[key] = known._replace(memory=CheckMemory(reason=known.memory.reason))
             self._look_at(key)
 
     # what the watches show
@@ -196,18 +236,20 @@ class PlacementCheck:
         wanted = duty(workload, ours) if workload is not None else Duty.NONE
         uid = workload.uid if workload is not None else ""
         ended = before.uid if before is not None and before.uid != uid else uid if wanted in _WITHOUT_ROOM else ""
-        if ended and self._rooms.is_held(ended):
-            self._leave_queue(key)
-            self._begin(key, self._holding, self._release(key, ended))
-            return
+        if ended:
+            self._rooms.release(ended)
         if workload is None:
             self._leave_queue(key)
             self._forget(key)
             return
         if before is None or (before.uid, before.duty) != (uid, wanted):
             self._leave_queue(key)
-            is_held = wanted is Duty.PLACE and self._rooms.is_held(uid)
+            is_held = wanted is Duty.PLACE and self._rooms.room(uid) is Room.HELD
             self._known[key] = _Known(uid, wanted, CheckMemory(is_placed=is_held, is_held=is_held))
+        if wanted is Duty.PLACE and self._rooms.room(uid) is Room.ENDING and key not in self._holding:
+            self._leave_queue(key)
+            self._rooms.release(uid)  # its end is seen, and then its pods are decided
+            return
         self._follow(key, workload)
         step = next_step(workload, ours, self._known[key].memory, now, park_after_seconds=self._park_after_seconds)
         self._act(key, workload, ours, step)
@@ -222,16 +264,16 @@ class PlacementCheck:
         updates = tuple(each.updates for each in workload.checks)
         priority = workload.priority, workload.has_pod_priority
         running = replaced.pod_sets if replaced is not None else ()
-        made_of = (workload.uid, workload.pod_sets, running, updates, priority, self._parts_version)
+        made_of = (workload.uid, workload.pod_sets, running, updates, priority)
         queued = self._queued.get(key)
         if queued is not None and queued.made_of == made_of:
             return
         self._leave_queue(key)
-        self._incomplete.discard(key)
         try:
             expected = expected_pods(workload, self._objects.around, self._scheduler_names, replaced)
         except (MissingPartError, ValueError) as error:
-            self._incomplete.add(key)
+            missing = error.parts if isinstance(error, MissingPartError) else frozenset()
+            self._queued[key] = _Queued(made_of, WorkloadPods((), (), missing))
             self._refuse(key, str(error))
             return
         if not expected.pods:  # all of them are other schedulers'
@@ -248,16 +290,19 @@ class PlacementCheck:
             self._see(Kind.CLAIMS, dict.fromkeys(str(claim.id) for claim in queued.expected.claims))
 
     def _see(self, kind: Kind, objects: Mapping[str, Object | None]) -> None:
-        self._feed_with([Change(kind=kind, key=key, value=value) for key, value in objects.items()])
+        if self._feed is not None and objects:
+            self._feed.see([Change(kind=kind, key=key, value=value) for key, value in objects.items()])
 
-    def _feed_with(self, changes: Sequence[Change]) -> None:
-        if self._feed is not None:
-            self._feed.see(changes)
+    def _part_changed(self, part: Part) -> None:
+        """Make the pods anew of Workloads that name something which has come, changed or gone."""
+        for key, queued in self._queued.items():
+            if part in queued.expected.parts:
+                self._queued[key] = queued._replace(made_of=())
+                self._look_at(key)
 
-    def _part_changed(self, is_new: bool) -> None:  # noqa: FBT001 - a callback
-        """Look at the Workloads that wait for something new; at all where something is another one now."""
-        self._parts_version += not is_new
-        for key in tuple(self._incomplete if is_new else self._objects.workloads):
+    def _check_changed(self) -> None:
+        """Look at all Workloads: other checks may be ours."""
+        for key in self._objects.workloads:
             self._look_at(key)
         self._changed.set()
 
@@ -281,26 +326,18 @@ class PlacementCheck:
             case Unmark():
                 self._begin(key, self._writing, self._write(key, partial(writes.unmark, self._client, workload)))
 
-    async def _hold(self, key: str, workload: KueueWorkload, placed: tuple[Unit, Mapping[PodId, Pod]]) -> None:
-        """Hold the room of a unit; then its pods leave the queue, in one step with what was assumed of them."""
-        unit, pods = placed
-        is_held = False
+    async def _hold(self, key: str, stored: Awaitable[DeviceHold], placed: tuple[Unit, Mapping[PodId, Pod]]) -> None:
+        """Wait until the room of a unit is stored as held; then its pods leave the queue."""
         try:
-            with self._retried(key):
-                self._feed_with(await self._rooms.hold(workload, unit, pods))
-                is_held = True
-        finally:
-            if is_held:
-                self._give_back(unit, pods, ())
-                self._leave_queue(key)
-                self._set(key, is_held=True)
-            else:
-                self._set(key, is_placed=False)
-                self._give_back(unit, pods, (_LOST,))
-
-    async def _release(self, key: str, uid: str) -> None:
-        with self._retried(key):
-            self._feed_with(await self._rooms.release(uid))
+            await stored
+        except HoldRefused as refusal:
+            self._set(key, is_placed=False)
+            self._give_back(*placed, _again(f"no room can be held: {refusal}"))
+        except FencedError:
+            return
+        else:
+            self._leave_queue(key)
+            self._set(key, is_held=True)
 
     async def _park(self, key: str, workload: KueueWorkload, check: str, message: str) -> None:
         """Mark a Workload, then reject it: a mark means nothing without Kueue's reason for the rejection."""
@@ -351,7 +388,6 @@ class PlacementCheck:
     def _forget(self, key: str) -> None:
         for kept in (self._known, self._written, self._due):
             kept.pop(key, None)
-        self._incomplete.discard(key)
 
     def _give_back(self, unit: Unit, pods: Mapping[PodId, Pod], reasons: Sequence[Reason]) -> None:
         if self._feed is not None:
@@ -370,3 +406,12 @@ class PlacementCheck:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(_REPORT_SECONDS, max(0.0, seconds))):
                 await self._changed.wait()
+
+
+def _are(expected: Sequence[Pod], unit: Unit, pods: Mapping[PodId, Pod]) -> bool:
+    """Whether a unit places exactly the pods that are expected now; those of a decision may be of an earlier time."""
+    return len(expected) == len(unit.placements) and all(pods.get(each.id) == each for each in expected)
+
+
+def _again(message: str) -> tuple[Reason, ...]:
+    return (Reason(code=ReasonCode.API_ERROR, message=message),)

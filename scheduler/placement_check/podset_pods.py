@@ -7,25 +7,35 @@ have a colon, which the API server allows in no name of a pod or claim: none of 
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from scheduler.kube.decode.claims import decode_claim
 from scheduler.kube.decode.gangs import COSCHEDULING_LABEL, GANG_LABEL
 from scheduler.kube.decode.pods import decode_pod
 from scheduler.kueue_objects import KueueWorkload, PodSet, ResourceFlavor
-from solver.domain import MINIMUM_ANNOTATION, Claim, Pod, PodId
+from solver.domain import MINIMUM_ANNOTATION, Claim, ClaimId, Pod, PodId
 
 MARK: Final = ":"
 """Part of the name of each pod and claim that does not exist."""
 _NEVER: Final = "Never"
 
 Json = dict[str, Any]
+T = TypeVar("T")
+
+MOST_PODS: Final = 5_000
+"""The most pods of a Workload whose room is held: about as many as one DeviceHold describes."""
+Part = tuple[str, str]
+"""What a Workload names: kind, and name or `namespace/name`."""
 
 
 class MissingPartError(ValueError):
     """Something that a Workload names cannot be read: the message says what."""
+
+    parts: frozenset[Part] = frozenset()
+    """What was looked up until then, with what is missing."""
 
 
 class WorkloadContext(NamedTuple):
@@ -41,10 +51,37 @@ class WorkloadContext(NamedTuple):
 
 
 class WorkloadPods(NamedTuple):
-    """The pods of a Workload with the claims that will be made for them, none of which exists."""
+    """The pods of a Workload with the claims that will be made for them, none of which exists, and what they name."""
 
     pods: tuple[Pod, ...]
     claims: tuple[Claim, ...]
+    parts: frozenset[Part] = frozenset()
+
+
+class _Parts:
+    """Looks up what podsets name, and remembers that."""
+
+    def __init__(self, around: WorkloadContext) -> None:
+        self._around = around
+        self.named: set[Part] = set()
+
+    def template(self, name: str, pod_set: PodSet) -> bytes:
+        """Return a claim template by its key; `pod_set` names it."""
+        return self._found("ResourceClaimTemplate", name, self._around.templates, f" of podset {pod_set.name}")
+
+    def flavor(self, name: str, pod_set: PodSet) -> ResourceFlavor:
+        """Return a ResourceFlavor; `pod_set` names it."""
+        return self._found("ResourceFlavor", name, self._around.flavors, f" of podset {pod_set.name}")
+
+    def priority(self, name: str) -> int:
+        """Return the value of a PriorityClass."""
+        return self._found("PriorityClass", name, self._around.priorities, "")
+
+    def _found(self, kind: str, name: str, parts: Mapping[str, T], whose: str) -> T:
+        self.named.add((kind, name))
+        if name not in parts:
+            raise MissingPartError(f"{kind} {name.rpartition('/')[2]}{whose} does not exist")
+        return parts[name]
 
 
 def is_expected(pod: PodId) -> bool:
@@ -71,26 +108,37 @@ def expected_pods(
     """
     Make the pods of the podsets that name one of these schedulers, all in one gang, and their claims.
 
-    Those of a `replaced` Workload run already; only the others are made.
-
-    They evict nobody: only a pod that exists may. Raises MissingPartError where something that the Workload names is
-    not known, and ValueError of the decoders where a template is malformed.
+    Those of a `replaced` Workload run already; only the others are made. They evict nobody: only a pod that exists may.
+    Raises MissingPartError where something that the Workload names is not known, or there are more than `MOST_PODS`,
+    and ValueError of the decoders where a template is malformed.
     """
-    bodies: list[tuple[Json, list[Json]]] = []
     running = {each.name: each.count for each in replaced.pod_sets} if replaced is not None else {}
-    for pod_set in workload.pod_sets:
-        template = _template(pod_set)
-        if template.get("spec", {}).get("schedulerName", "default-scheduler") not in scheduler_names:
+    own = [(pod_set, _template(pod_set)) for pod_set in workload.pod_sets]
+    numbers = [
+        (pod_set, template, range(running.get(pod_set.name, 0), pod_set.count))
+        for pod_set, template in own
+        if template.get("spec", {}).get("schedulerName", "default-scheduler") in scheduler_names
+    ]
+    count = sum(len(each) for _, _, each in numbers)
+    if count > MOST_PODS:
+        raise MissingPartError(f"it has {count} pods, and room is held for {MOST_PODS} at most: make smaller jobs")
+    parts, pods, claims = _Parts(around), list[Pod](), list[Claim]()
+    for pod_set, template, indices in numbers:
+        if not indices:
             continue
-        bodies += [
-            _pod(workload, pod_set, index, around) for index in range(running.get(pod_set.name, 0), pod_set.count)
-        ]
-    if len(bodies) > 1:
-        for body, _ in bodies:
-            _make_member(body, workload, len(bodies))
-    pods = tuple(decode_pod(_raw(body)) for body, _ in bodies)
-    claims = tuple(decode_claim(_raw(claim)) for _, of_pod in bodies for claim in of_pod)
-    return WorkloadPods(pods, claims)
+        try:
+            body, of_first = _pod(workload, pod_set, template, parts)
+        except MissingPartError as error:
+            error.parts = frozenset(parts.named)
+            raise
+        if count > 1:
+            _make_member(body, workload, count)
+        first = decode_pod(_raw(body)), [decode_claim(_raw(claim)) for claim in of_first]
+        for index in indices:
+            pod, own_claims = _numbered(workload, f"{workload.name}{MARK}{pod_set.name}{MARK}{index}", *first)
+            pods.append(pod)
+            claims += own_claims
+    return WorkloadPods(tuple(pods), tuple(claims), frozenset(parts.named))
 
 
 def _template(pod_set: PodSet) -> Json:
@@ -103,32 +151,28 @@ def _template(pod_set: PodSet) -> Json:
     return found
 
 
-def _pod(workload: KueueWorkload, pod_set: PodSet, index: int, around: WorkloadContext) -> tuple[Json, list[Json]]:
-    """Make one pod, with the claims that the claim controller makes for it."""
-    template = _template(pod_set)
+def _pod(workload: KueueWorkload, pod_set: PodSet, template: Json, parts: _Parts) -> tuple[Json, list[Json]]:
+    """Make a pod, with the claims that the claim controller makes for it; its name and theirs are to be completed."""
     metadata, spec = template.get("metadata") or {}, template.get("spec", {})
-    name = f"{workload.name}{MARK}{pod_set.name}{MARK}{index}"
-    _add_placement(spec, workload, pod_set, around)
-    spec["priority"] = _priority(spec, workload, around)
+    _add_placement(spec, workload, pod_set, parts)
+    spec["priority"] = _priority(spec, workload, parts)
     spec["preemptionPolicy"] = _NEVER
     spec.pop("schedulingGates", None)
     spec.pop("schedulingGroup", None)
-    claims, made = [], []
+    claims, made = list[Json](), list[Json]()
     for entry in spec.get("resourceClaims", []):
         template_name = entry.get("resourceClaimTemplateName")
         if not template_name:
             continue
-        content = around.templates.get(f"{workload.namespace}/{template_name}")
-        if content is None:
-            raise MissingPartError(f"ResourceClaimTemplate {template_name} of podset {pod_set.name} does not exist")
-        claim = f"{name}{MARK}{entry['name']}"
-        made.append({"name": entry["name"], "resourceClaimName": claim})
-        claims.append(_claim(workload, claim, (name, _uid(workload, name)), content))
-    body = {
+        content = parts.template(f"{workload.namespace}/{template_name}", pod_set)
+        made.append({"name": entry["name"], "resourceClaimName": f"{MARK}{entry['name']}"})
+        identity = {"name": f"{MARK}{entry['name']}", "uid": MARK, "resourceVersion": "1"}
+        claims.append({"metadata": {"namespace": workload.namespace, **identity}, "spec": json.loads(content)})
+    body: Json = {
         "metadata": {
             "namespace": workload.namespace,
-            "name": name,
-            "uid": _uid(workload, name),
+            "name": MARK,
+            "uid": MARK,
             "creationTimestamp": workload.creation,
             "labels": dict(metadata.get("labels") or {}),
             "annotations": dict(metadata.get("annotations") or {}),
@@ -139,31 +183,36 @@ def _pod(workload: KueueWorkload, pod_set: PodSet, index: int, around: WorkloadC
     return body, claims
 
 
+def _numbered(workload: KueueWorkload, name: str, pod: Pod, claims: list[Claim]) -> tuple[Pod, list[Claim]]:
+    """Return a pod of a podset under its own name, with its own claims."""
+    uid = _uid(workload, name)
+    entries = tuple(
+        replace(each, claim=ClaimId(workload.namespace, name + each.claim.name))
+        if each.claim is not None and each.claim.name.startswith(MARK)
+        else each
+        for each in pod.claims
+    )
+    own = [
+        replace(
+            claim,
+            id=ClaimId(workload.namespace, name + claim.id.name),
+            uid=_uid(workload, name + claim.id.name),
+            owner_pod_uid=uid,
+        )
+        for claim in claims
+    ]
+    return replace(pod, id=PodId(workload.namespace, name), uid=uid, claims=entries), own
+
+
 def _uid(workload: KueueWorkload, name: str) -> str:
     return f"{workload.uid}{MARK}{name}"
 
 
-def _claim(workload: KueueWorkload, name: str, pod: tuple[str, str], content: bytes) -> Json:
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod[0], "uid": pod[1], "controller": True}
-    return {
-        "metadata": {
-            "namespace": workload.namespace,
-            "name": name,
-            "uid": _uid(workload, name),
-            "resourceVersion": "1",
-            "ownerReferences": [owner],
-        },
-        "spec": json.loads(content),
-    }
-
-
-def _add_placement(spec: Json, workload: KueueWorkload, pod_set: PodSet, around: WorkloadContext) -> None:
+def _add_placement(spec: Json, workload: KueueWorkload, pod_set: PodSet, parts: _Parts) -> None:
     """Add what Kueue adds: node labels and tolerations of the flavors, and what other checks ask for."""
     selector, tolerations = dict(spec.get("nodeSelector") or {}), list(spec.get("tolerations") or ())
     for name in pod_set.flavors:
-        flavor = around.flavors.get(name)
-        if flavor is None:
-            raise MissingPartError(f"ResourceFlavor {name} of podset {pod_set.name} does not exist")
+        flavor = parts.flavor(name, pod_set)
         selector |= dict(flavor.node_labels)
         tolerations += json.loads(flavor.tolerations)
     for check in workload.checks:
@@ -174,7 +223,7 @@ def _add_placement(spec: Json, workload: KueueWorkload, pod_set: PodSet, around:
     spec["nodeSelector"], spec["tolerations"] = selector, tolerations
 
 
-def _priority(spec: Json, workload: KueueWorkload, around: WorkloadContext) -> int:
+def _priority(spec: Json, workload: KueueWorkload, parts: _Parts) -> int:
     """
     Return the priority that the pods will have.
 
@@ -186,11 +235,7 @@ def _priority(spec: Json, workload: KueueWorkload, around: WorkloadContext) -> i
     if workload.has_pod_priority:
         return workload.priority
     name = spec.get("priorityClassName")
-    if not name:
-        return 0
-    if name not in around.priorities:
-        raise MissingPartError(f"PriorityClass {name} does not exist")
-    return around.priorities[name]
+    return parts.priority(name) if name else 0
 
 
 def _make_member(body: Json, workload: KueueWorkload, count: int) -> None:

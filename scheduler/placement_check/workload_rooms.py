@@ -1,33 +1,40 @@
 """Room for the pods of Workloads: one DeviceHold for each, named after the Workload's uid."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum
 from typing import Final
 
-from scheduler.change import Change, Kind
-from scheduler.cluster import Cluster, Unit
-from scheduler.kube import hold_writes
-from scheduler.kube.client import Client
-from scheduler.kube.errors import Conflict
-from scheduler.kube.writer import Writer
+from scheduler.cluster import Unit
+from scheduler.holds.hold_keeper import HoldKeeper, HoldRequest
 from scheduler.kueue_objects import GROUP, VERSION, KueueWorkload
 from scheduler.placement_check.podset_pods import pod_set_of
+from solver import places_of
 from solver.domain import (
-    ClaimAllocation,
-    ClaimId,
+    Batch,
     DeviceHold,
-    HeldDevice,
-    HeldPlace,
     HoldOwner,
-    Placement,
+    Plan,
     Pod,
     PodId,
     PodMatcher,
+    SearchReport,
+    SearchStatus,
+    Snapshot,
 )
 
 WORKLOAD: Final = "kueue.x-k8s.io/workload"
 POD_SET: Final = "kueue.x-k8s.io/podset"
+
+
+class Room(StrEnum):
+    """Whether room is held for a Workload."""
+
+    NONE = "none"
+    HELD = "held"
+    """All of it, for long enough."""
+    ENDING = "ending"
+    """A hold of an earlier admission, or one that has lost a place: it has to go before another one is made."""
 
 
 def hold_name(workload_uid: str) -> str:
@@ -35,93 +42,81 @@ def hold_name(workload_uid: str) -> str:
     return f"workload-{workload_uid}"
 
 
-def places_of(unit: Unit, pods: Mapping[PodId, Pod], workload: str) -> Iterator[HeldPlace]:
+def matcher(workload: KueueWorkload, pod: PodId) -> PodMatcher:
     """
-    Return the place of each pod of a unit. `pods` are on their nodes, with what devices take of these.
+    Return which pods the place of an expected pod is for.
 
-    Devices of a claim that several pods share are in the place of the first of them. Pods are recognised by what Kueue
-    writes on them: the annotation with the Workload, and the label with the podset.
+    Pods of a Job are known by their controller, and a plain pod by its uid. Those of all other owners are known by what
+    Kueue writes on them with its gate TopologyAwareScheduling: the annotation with the Workload, the label with the
+    podset.
     """
-    made: dict[ClaimId, ClaimAllocation] = {each.claim: each for each in unit.allocations}
-    for index, placement in enumerate(unit.placements):
-        pod = pods[placement.pod]
-        yield HeldPlace(
-            index=index,
-            pods=PodMatcher(
-                namespace=pod.id.namespace,
-                labels=((POD_SET, pod_set_of(pod.id)),),
-                annotations=((WORKLOAD, workload),),
-            ),
-            node=placement.node,
-            requests=tuple((name, amount) for name, amount in pod.requests if name not in placement.dra_resources),
-            host_ports=pod.host_ports,
-            devices=tuple(_devices(placement, made)),
-        )
-
-
-def _devices(placement: Placement, made: dict[ClaimId, ClaimAllocation]) -> Iterator[HeldDevice]:
-    """Return the devices of the claims that are allocated for a pod, and take them out of `made`."""
-    for claim in placement.claims:
-        allocated = made.pop(claim, None)
-        for each in allocated.allocation.results if allocated is not None else ():
-            if not each.admin_access:
-                yield HeldDevice(device=each.device, share_id=each.share_id, consumed_capacity=each.consumed_capacity)
+    owner = workload.owners[0] if len(workload.owners) == 1 else None
+    if owner is not None and (owner.api_version, owner.kind) == ("batch/v1", "Job"):
+        return PodMatcher(namespace=pod.namespace, owner_uid=owner.uid)
+    if owner is not None and (owner.api_version, owner.kind) == ("v1", "Pod"):
+        return PodMatcher(namespace=pod.namespace, pod_uid=owner.uid)
+    return PodMatcher(
+        namespace=pod.namespace,
+        labels=((POD_SET, pod_set_of(pod)),),
+        annotations=((WORKLOAD, workload.name),),
+    )
 
 
 class WorkloadRooms:
     """The DeviceHolds of Workloads; `hold_seconds` is how long room is held for pods that do not come."""
 
-    def __init__(
-        self,
-        client: Client,
-        writer: Writer,
-        cluster: Cluster,
-        *,
-        hold_seconds: float,
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        self._client: Final = client
-        self._writer: Final = writer
-        self._cluster: Final = cluster
+    def __init__(self, keeper: HoldKeeper, *, hold_seconds: float, now: Callable[[], float] = time.time) -> None:
+        self.keeper: Final = keeper
         self._hold_seconds: Final = hold_seconds
         self._now: Final = now
+        self._released: Final[set[str]] = set()
+        """The uids of holds that were given back and are still shown."""
 
-    def is_held(self, workload_uid: str) -> bool:
-        """Whether room is held for a Workload."""
-        return self._cluster.holds.get(hold_name(workload_uid)) is not None
+    def room(self, workload_uid: str) -> Room:
+        """Return whether room is held for a Workload."""
+        found = self._of(workload_uid)
+        if found is None:
+            return Room.NONE
+        is_whole = bool(found.uid) and len(found.open_places) == len(found.places) and found.uid not in self._released
+        return Room.HELD if is_whole and found.deadline - self._now() > self._hold_seconds / 2 else Room.ENDING
 
-    async def hold(self, workload: KueueWorkload, unit: Unit, pods: Mapping[PodId, Pod]) -> Sequence[Change]:
-        """Store the hold of a unit, and return the change that it is. Raises KubeError."""
-        placed = {key: self._cluster.pod(key) or pod for key, pod in pods.items()}
-        hold = DeviceHold(
-            name=hold_name(workload.uid),
-            uid="",
-            owner=HoldOwner(
-                api_version=f"{GROUP}/{VERSION}",
-                resource="workloads",
-                kind="Workload",
-                namespace=workload.namespace,
-                name=workload.name,
-                uid=workload.uid,
-            ),
-            priority=min(pods[placement.pod].priority for placement in unit.placements),
-            deadline=int(self._now() + self._hold_seconds),
-            places=tuple(places_of(unit, placed, workload.name)),
+    def hold(self, workload: KueueWorkload, unit: Unit, pods: Mapping[PodId, Pod]) -> Awaitable[DeviceHold]:
+        """
+        Hold the room of a unit, at once in the cache; the result is what stores the hold.
+
+        Raises `HoldRefused`, and so does the result.
+        """
+        report = SearchReport(status=SearchStatus.FEASIBLE, stages=())
+        plan = Plan(placements=unit.placements, allocations=unit.allocations, report=report)
+        batch = Batch(pods=tuple(pods[placement.pod] for placement in unit.placements))
+        matchers = {pod.id: matcher(workload, pod.id) for pod in batch.pods}
+        owner = HoldOwner(
+            api_version=f"{GROUP}/{VERSION}",
+            resource="workloads",
+            kind="Workload",
+            namespace=workload.namespace,
+            name=workload.name,
+            uid=workload.uid,
         )
-        try:
-            stored = await self._writer.insist(partial(hold_writes.create_hold, self._client, hold))
-        except Conflict:  # an earlier try has stored it, or a hold of another decision is still there
-            found = await self._writer.read(partial(hold_writes.read_hold, self._client, hold.name))
-            if found is None or found.places != hold.places:
-                await self.release(workload.uid)
-                raise
-            stored = found
-        return [Change(kind=Kind.HOLDS, key=stored.name, value=stored)]
+        request = HoldRequest(
+            name=hold_name(workload.uid),
+            owner=owner,
+            places=places_of(Snapshot(), batch, plan, matchers),
+            priority=min(pod.priority for pod in batch.pods),
+            seconds=self._hold_seconds,
+        )
+        return self.keeper.hold(request)
 
-    async def release(self, workload_uid: str) -> Sequence[Change]:
-        """Delete the hold of a Workload, and return the change that it is. Raises KubeError."""
-        name = hold_name(workload_uid)
-        stored = await self._writer.read(partial(hold_writes.read_hold, self._client, name))
-        if stored is not None:
-            await self._writer.insist(partial(hold_writes.delete_hold, self._client, name, stored.uid))
-        return [Change(kind=Kind.HOLDS, key=name, value=None)]
+    def release(self, workload_uid: str) -> None:
+        """Give the room of a Workload free; the hold is shown until it is deleted."""
+        found = self._of(workload_uid)
+        if found is not None and found.uid:
+            self._released.add(found.uid)
+            self.keeper.release(found.uid)
+
+    def ended(self, hold: DeviceHold) -> None:
+        """Forget a hold that is gone."""
+        self._released.discard(hold.uid)
+
+    def _of(self, workload_uid: str) -> DeviceHold | None:
+        return next(iter(self.keeper.of_owner(workload_uid)), None)

@@ -20,8 +20,8 @@ from scheduler.settings.observability import (
 )
 from scheduler.settings.policies import (
     LEVELS,
-    Autoscaling,
     AdmissionCheckSettings,
+    Autoscaling,
     Messages,
     NodeReservations,
     PlacedName,
@@ -310,6 +310,7 @@ class Settings(Section, frozen=True):
 
     repair: RepairSettings = RepairSettings()
     """Whether pods are moved to repair the fleet."""
+
     admission_check: AdmissionCheckSettings = AdmissionCheckSettings()
     """Kueue's admission check `dovetail.dev/placement`."""
 

@@ -183,6 +183,7 @@ class Town:
             fewer_writing=fewer_writing,
             starvation=starvation,
             gang_replacements=replacements,
+            placement_check=None,
             holds=HoldKeeper(
                 (cast("Client", None), cast("Writer", None), self.cluster), HoldLimits(), self.metrics, waker.wake
             ),

@@ -252,6 +252,7 @@ class Hall:
             fewer_writing=fewer_writing,
             starvation=self.starvation,
             gang_replacements=self.replacements,
+            placement_check=None,
             holds=HoldKeeper(
                 (cast("Client", None), cast("Writer", None), self.cluster), HoldLimits(), self.metrics, waker.wake
             ),

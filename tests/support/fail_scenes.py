@@ -667,7 +667,6 @@ class Repair(Scene):
             yield "a plan is under way"
 
 
-SCENES: Final[dict[str, type[Scene]]] = {
 OF_PODS: Final[dict[str, type[Scene]]] = {
     "single": Single,
     "two-claims": TwoClaims,

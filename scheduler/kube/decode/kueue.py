@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.kube.decode.shared_fields import MalformedError, Metadata, Wire, labels
+from scheduler.kube.decode.shared_fields import Metadata, Wire, labels
 from scheduler.kueue_objects import (
     PARKED,
     REPLACES,
@@ -15,11 +15,10 @@ from scheduler.kueue_objects import (
     PodSet,
     PodSetUpdate,
     ResourceFlavor,
+    WorkloadOwner,
 )
 from scheduler.unreadable import cut
 
-MOST_PODS: Final = 100_000
-"""The most pods of a Workload: more than a cluster runs."""
 _POD_PRIORITY: Final = "PriorityClass"
 _EMPTY: Final = msgspec.Raw(b"{}")
 _NO_ITEMS: Final = msgspec.Raw(b"[]")
@@ -137,7 +136,7 @@ _priority_class: Final = msgspec.json.Decoder(_PriorityClass)
 
 
 def decode_workload(raw: bytes | msgspec.Raw) -> KueueWorkload:
-    """Decode a Workload. Raises MalformedError for a number of pods that no cluster runs."""
+    """Decode a Workload."""
     wire = _workload.decode(raw)
     metadata, spec, status = wire.metadata, wire.spec, wire.status
     true = {each.type: each for each in status.conditions or () if each.status == "True"}
@@ -162,7 +161,7 @@ def decode_workload(raw: bytes | msgspec.Raw) -> KueueWorkload:
             for each in status.admission_checks or ()
         ),
         replaces=cut((metadata.annotations or {}).get(REPLACES, "")),
-        owners=tuple(each.uid for each in metadata.owner_references or ()),
+        owners=tuple(WorkloadOwner(each.api_version, each.kind, each.uid) for each in metadata.owner_references or ()),
         evicted=cut(evicted.reason) if evicted is not None else "",
         parked=cut((metadata.annotations or {}).get(PARKED, "")),
         is_active=spec.active is not False,
@@ -177,14 +176,10 @@ def _pod_sets(spec: _Spec, status: _Status) -> Iterator[PodSet]:
     given = status.admission.pod_set_assignments if status.admission is not None else None
     assigned = {each.name: each for each in given or ()}
     ended = {each.name: each.count for each in status.reclaimable_pods or ()}
-    total = 0
-    for index, each in enumerate(spec.pod_sets or ()):
+    for each in spec.pod_sets or ():
         assignment = assigned.get(each.name)
         count = each.count if assignment is None or assignment.count is None else assignment.count
         count = max(0, min(count, each.count - ended.get(each.name, 0)))
-        total += count
-        if total > MOST_PODS:
-            raise MalformedError(f"spec.podSets[{index}].count", f"there are more than {MOST_PODS} pods")
         flavors = (assignment.flavors or {}) if assignment is not None else {}
         yield PodSet(
             name=each.name, count=count, template=bytes(each.template), flavors=tuple(sorted(set(flavors.values())))

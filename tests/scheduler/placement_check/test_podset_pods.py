@@ -8,6 +8,7 @@ import pytest
 from scheduler.kube.decode.kueue import decode_workload
 from scheduler.kueue_objects import KueueWorkload, ResourceFlavor
 from scheduler.placement_check.podset_pods import (
+    MOST_PODS,
     MissingPartError,
     WorkloadContext,
     expected_pods,
@@ -52,7 +53,7 @@ def workload(*pod_sets: Json, spec: Json | None = None, status: Json | None = No
 
 
 def test_each_pod_has_claims_of_its_own_and_all_are_one_gang() -> None:
-    pods, claims = expected_pods(workload(pod_set(), pod_set("launcher", 1)), AROUND, OURS)
+    pods, claims, _ = expected_pods(workload(pod_set(), pod_set("launcher", 1)), AROUND, OURS)
     assert [pod.id.name for pod in pods] == ["job-w:main:0", "job-w:main:1", "job-w:launcher:0"]
     assert [claim.id.name for claim in claims] == [f"{pod.id.name}:gpus" for pod in pods]
     assert [claim.requests[0].alternatives[0].count for claim in claims] == [2, 2, 2]
@@ -70,19 +71,32 @@ def test_each_pod_has_claims_of_its_own_and_all_are_one_gang() -> None:
 
 def test_pods_of_the_workload_that_is_replaced_run_already() -> None:
     smaller = workload(pod_set(count=2))
-    pods, claims = expected_pods(workload(pod_set(count=5), pod_set("new", 1)), AROUND, OURS, smaller)
+    pods, claims, _ = expected_pods(workload(pod_set(count=5), pod_set("new", 1)), AROUND, OURS, smaller)
     assert [pod.id.name for pod in pods] == ["job-w:main:2", "job-w:main:3", "job-w:main:4", "job-w:new:0"]
     assert len(claims) == 4
     assert {pod.gang_note.min_count for pod in pods if pod.gang_note is not None} == {4}
 
 
+def test_what_is_named_is_told_also_where_it_is_missing() -> None:
+    made = workload(pod_set(priorityClassName="high"))
+    assert expected_pods(made, AROUND, OURS).parts == {("ResourceClaimTemplate", "ml/two"), ("PriorityClass", "high")}
+    with pytest.raises(MissingPartError) as raised:
+        expected_pods(made, AROUND._replace(templates={}), OURS)
+    assert ("ResourceClaimTemplate", "ml/two") in raised.value.parts
+
+
+def test_a_workload_of_more_pods_than_a_hold_describes_is_refused_before_they_are_made() -> None:
+    with pytest.raises(MissingPartError, match="it has 5001 pods"):
+        expected_pods(workload(pod_set(count=MOST_PODS), pod_set("more", 1)), AROUND, OURS)
+
+
 def test_one_pod_is_no_gang() -> None:
-    ((pod,), _) = expected_pods(workload(pod_set(count=1)), AROUND, OURS)
+    ((pod,), _, _) = expected_pods(workload(pod_set(count=1)), AROUND, OURS)
     assert pod.gang_note is None
 
 
 def test_pods_of_other_schedulers_are_left_out() -> None:
-    pods, claims = expected_pods(workload(pod_set(), pod_set("launcher", 1, "default-scheduler")), AROUND, OURS)
+    pods, claims, _ = expected_pods(workload(pod_set(), pod_set("launcher", 1, "default-scheduler")), AROUND, OURS)
     assert (len(pods), len(claims)) == (2, 2)
     assert {pod.gang_note.min_count for pod in pods if pod.gang_note is not None} == {2}
 
@@ -91,7 +105,7 @@ def test_counts_and_flavors_are_those_of_the_admission() -> None:
     assignment = {"name": "main", "count": 3, "flavors": {"cpu": "h100", "gpus": "h100"}}
     status = {"admission": {"podSetAssignments": [assignment]}, "reclaimablePods": [{"name": "main", "count": 6}]}
     made = workload(pod_set(count=8), status=status)
-    pods, _ = expected_pods(made, AROUND, OURS)
+    pods, _, _ = expected_pods(made, AROUND, OURS)
     assert len(pods) == 2  # six of eight have ended, three were admitted
     assert pods[0].node_selector == (("gpu", "h100"),)
     assert Toleration(key="gpu", operator="Exists") in pods[0].tolerations
@@ -104,7 +118,7 @@ def test_what_other_checks_ask_for_counts() -> None:
         "state": "Ready",
         "podSetUpdates": [update, {"name": "launcher", "nodeSelector": {"x": "y"}}],
     }
-    pods, _ = expected_pods(workload(pod_set(count=1), status={"admissionChecks": [check]}), AROUND, OURS)
+    pods, _, _ = expected_pods(workload(pod_set(count=1), status={"admissionChecks": [check]}), AROUND, OURS)
     assert pods[0].node_selector == (("zone", "a"),)
     assert [each.key for each in pods[0].tolerations] == ["spot"]
 
@@ -121,7 +135,7 @@ def test_what_other_checks_ask_for_counts() -> None:
     ],
 )
 def test_the_priority_is_that_of_the_pods(fields: Json, spec: Json, priority: int) -> None:
-    pods, _ = expected_pods(workload(pod_set(**fields), spec=spec), AROUND, OURS)
+    pods, _, _ = expected_pods(workload(pod_set(**fields), spec=spec), AROUND, OURS)
     assert [pod.priority for pod in pods] == [priority] * 2
     assert {pod.preemption_policy for pod in pods} == {"Never"}
 
@@ -150,6 +164,6 @@ def test_what_is_missing_is_named(made: KueueWorkload, said: str) -> None:
 
 def test_gates_and_groups_of_the_template_do_not_hold_an_expected_pod_up() -> None:
     fields: Json = {"schedulingGates": [{"name": "mine"}], "schedulingGroup": {"podGroupName": "g"}}
-    pods, _ = expected_pods(workload(pod_set(count=1, **fields)), AROUND, OURS)
+    pods, _, _ = expected_pods(workload(pod_set(count=1, **fields)), AROUND, OURS)
     assert pods[0].scheduling_gates == ()
     assert pods[0].pod_group == ""

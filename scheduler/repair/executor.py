@@ -1,5 +1,5 @@
 """
-Carries out one plan: holds the room of a step, notes that its pods are evicted, evicts them, and notes successors.
+Carries out one plan: holds the room of some steps, notes that their pods are evicted, evicts them, notes successors.
 
 The order of the writes is what makes a crash harmless. The room is held before anything else, and the hold ends by
 itself. What is noted counts against the budgets, and no pod is evicted before that. An eviction names the pod's uid,
@@ -8,6 +8,7 @@ and is sent only while the pod is seen running. Each look goes on where the plan
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Final
 
 from msgspec.structs import replace
@@ -32,7 +33,7 @@ _log: Final = logs.logger()
 
 
 def hold_name(plan: RepairPlan, part: int | str) -> str:
-    """Name the hold of a step, or of the pods that the plan is for."""
+    """Name the hold for steps by the first of them, or that for the pods that the plan is for."""
     return f"{plan.name}-{part}"
 
 
@@ -68,7 +69,9 @@ class Executor:
             case Act.NOTE:
                 await self._note(plan, act.noted)
             case Act.EVICT:
-                return await self._evict(plan, act.moves)
+                for _, step in groupby(act.moves, lambda move: move.step):
+                    if not await self._evict_step(plan, list(step)):
+                        break
             case Act.SETTLE:
                 await self._settle(plan, act.noted)
             case Act.END:
@@ -83,14 +86,14 @@ class Executor:
         return True
 
     async def _begin(self, plan: RepairPlan, act: NextAct, record: PlanRecord) -> bool:
-        """Judge what is left on the present cluster, then hold the room of the step, and that of the wanted pods."""
-        if why := await self._advisor.still_possible(plan, record):
-            await self._end(plan, PlanState.STOPPED, f"the cluster has changed: {why}")
-            return True
+        """Judge what is left on the present cluster, then hold the room of the next steps and of the wanted pods."""
         step = act.moves[0].step
         broken = self._hold(plan, step)
         if broken is not None:  # others have got some of it
             self._keeper.release(broken.uid)
+            return True
+        if why := await self._advisor.still_possible(plan, record):
+            await self._end(plan, PlanState.STOPPED, f"the cluster has changed: {why}")
             return True
         places = self._places(plan, act.moves)
         if places is None:  # a pod has gone since that was judged
@@ -167,8 +170,8 @@ class Executor:
     async def _note(self, plan: RepairPlan, noted: Sequence[MoveProgress]) -> None:
         await self._write(plan, state=PlanState.RUNNING, message="", noted=noted)
 
-    async def _evict(self, plan: RepairPlan, moves: Sequence[PlannedMove]) -> bool:
-        """Evict pods together: first all are tried, and where one is refused none is evicted."""
+    async def _evict_step(self, plan: RepairPlan, moves: Sequence[PlannedMove]) -> bool:
+        """Evict pods together: first all are tried, and where one is refused none is evicted. Whether all were."""
         victims = [
             Victim(pod=move.pod, pod_uid=move.uid, node=move.source, message=f"moved by RepairPlan {plan.name}")
             for move in moves
@@ -180,7 +183,7 @@ class Executor:
                     await self._parts.writer.write(send)
                 except EvictionBlocked as error:
                     await self._refused(plan, victim, str(error))
-                    return True
+                    return False
         for victim, move in zip(victims, moves, strict=True):
             pod = self._pod(move)
             if pod is not None:
@@ -225,18 +228,18 @@ class Executor:
     def _view(self, plan: RepairPlan) -> ClusterView:
         return ClusterView(
             pod=self._pod,
-            room=partial(self._room, plan),
+            rooms=partial(self._rooms, plan),
             successor=self._successor,
             are_wanted_placed=partial(self._are_wanted_placed, plan),
         )
 
-    def _room(self, plan: RepairPlan, move: PlannedMove) -> str:
-        """Return the place of a move's successor (`Seat.id`), empty as long as not all room of its step is held."""
-        hold = self._hold(plan, move.step)
+    def _rooms(self, plan: RepairPlan, left: Sequence[PlannedMove]) -> dict[str, str]:
+        """Return the held places (`Seat.id`) for the first moves that are left; none where others have got one."""
+        hold = self._hold(plan, left[0].step)
         if hold is None or hold.lost:
-            return ""
-        together = [each.uid for each in plan.spec.moves if each.step == move.step and each.target]
-        return Seat(hold, hold.places[together.index(move.uid)]).id
+            return {}
+        targeted = (move for move in left if move.target)
+        return {move.uid: Seat(hold, place).id for move, place in zip(targeted, hold.places, strict=False)}
 
     def _pod(self, move: PlannedMove) -> Pod | None:
         """Return the pod of a move, None where it is gone, or another one has its name."""

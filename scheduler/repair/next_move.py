@@ -1,8 +1,9 @@
 """What to do next for a plan, from its record and the cluster: a decision, no write. The executor carries it out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import groupby
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -26,11 +27,11 @@ class Act(StrEnum):
 
     WAIT = "wait"
     BEGIN = "begin"
-    """Judge the moves that are left on the present cluster, and hold the room of the step."""
+    """Judge the moves that are left on the present cluster, and hold the room of the next steps."""
     NOTE = "note"
-    """Write that the pods of the step are evicted from now on: their room is held, and the budgets count them."""
+    """Write that the pods of these steps are evicted from now on: their room is held, and the budgets count them."""
     EVICT = "evict"
-    """Evict the pods of the step that are still there."""
+    """Evict the pods that are still there, each step as a whole."""
     SETTLE = "settle"
     """Write what became of moves."""
     END = "end"
@@ -59,13 +60,14 @@ class ClusterView:
     """
     What is seen of the cluster.
 
-    `pod` finds a pod by its move, None where it is gone. `room` names the place that is held for the successor of a
-    move, empty where none is, and `successor` finds the bound pod that uses such a place. `are_wanted_placed` says
-    whether the pods that the plan is for have their places, or are gone.
+    `pod` finds a pod by its move, None where it is gone. `rooms` gives the places that are held for the successors of
+    the first of some moves, by the uid of the pod that leaves; none where no hold is seen. `successor` finds the bound
+    pod that uses such a place. `are_wanted_placed` says whether the pods that the plan is for have their places, or are
+    gone.
     """
 
     pod: Callable[[PlannedMove], Pod | None]
-    room: Callable[[PlannedMove], str]
+    rooms: Callable[[Sequence[PlannedMove]], Mapping[str, str]]
     successor: Callable[[PlannedMove, str], Successor | None]
     are_wanted_placed: Callable[[], bool]
 
@@ -73,9 +75,13 @@ class ClusterView:
 def next_act(plan: RepairPlan, record: PlanRecord, view: ClusterView) -> NextAct:
     """Decide what to do for an approved plan, a plan under way, or one that was paused or cancelled."""
     begun = [move for move in plan.spec.moves if (seen := plan.progress(move.uid)) and seen.state is MoveState.EVICTING]
-    if begun:
-        return _under_way(plan, begun, record, view)
+    act = _under_way(plan, begun, record, view)
+    if act is not None:
+        return act
     failed = next((each for each in plan.status.moves if each.state is MoveState.FAILED), None)
+    is_to_stop = failed is not None or plan.spec.decision in {PlanDecision.CANCELLED, PlanDecision.PAUSED}
+    if begun and is_to_stop:
+        return NextAct(Act.WAIT)
     if failed is not None:
         return NextAct(Act.END, state=PlanState.STOPPED, message=failed.message)
     if plan.spec.decision is PlanDecision.CANCELLED:
@@ -83,23 +89,40 @@ def next_act(plan: RepairPlan, record: PlanRecord, view: ClusterView) -> NextAct
     if plan.spec.decision is PlanDecision.PAUSED:
         return NextAct(Act.END if plan.status.state is PlanState.RUNNING else Act.WAIT, state=PlanState.PAUSED)
     left = [move for move in plan.spec.moves if plan.progress(move.uid) is None]
-    if not left:
-        return _finished(plan, record, view)
-    step = tuple(move for move in left if move.step == left[0].step)
-    rooms = {move.uid: view.room(move) for move in step if move.target}
-    if all(rooms.values()):
-        time = now_text(record.now)
-        noted = tuple(
-            MoveProgress(uid=move.uid, state=MoveState.EVICTING, time=time, place=rooms.get(move.uid, ""))
-            for move in step
-        )
-        return NextAct(Act.NOTE, step, noted)
-    refusal = record.refusal(step)
-    return NextAct(Act.WAIT, message=refusal) if refusal else NextAct(Act.BEGIN, step)
+    if left:
+        return _next_steps(left, begun, record, view)
+    return NextAct(Act.WAIT) if begun else _finished(plan, record, view)
 
 
-def _under_way(plan: RepairPlan, begun: Sequence[PlannedMove], record: PlanRecord, view: ClusterView) -> NextAct:
-    """Evict what is still there; note successors, and moves that took too long."""
+def _next_steps(
+    left: Sequence[PlannedMove], begun: Sequence[PlannedMove], record: PlanRecord, view: ClusterView
+) -> NextAct:
+    """Begin as many steps together as the budgets allow, and as need no room that other moves leave."""
+    held = view.rooms(left)
+    chosen: list[PlannedMove] = []
+    leaving, message = {move.source for move in begun}, ""
+    for _, group in groupby(left, lambda move: move.step):
+        step = list(group)
+        if held and any(move.target and move.uid not in held for move in step):
+            break
+        message = "" if held else record.refusal([*chosen, *step])
+        if message or any(move.target in leaving for move in step):
+            break
+        chosen += step
+        leaving |= {move.source for move in step}
+    if not chosen:
+        return NextAct(Act.WAIT, message=message)
+    if not all(move.uid in held for move in chosen if move.target):
+        return NextAct(Act.BEGIN, tuple(chosen))
+    time = now_text(record.now)
+    noted = tuple(
+        MoveProgress(uid=move.uid, state=MoveState.EVICTING, time=time, place=held.get(move.uid, "")) for move in chosen
+    )
+    return NextAct(Act.NOTE, tuple(chosen), noted)
+
+
+def _under_way(plan: RepairPlan, begun: Sequence[PlannedMove], record: PlanRecord, view: ClusterView) -> NextAct | None:
+    """Evict what is still there; note successors, and moves that took too long. None where there is nothing to do."""
     noted: list[MoveProgress] = []
     staying: list[PlannedMove] = []
     for move in begun:
@@ -118,7 +141,7 @@ def _under_way(plan: RepairPlan, begun: Sequence[PlannedMove], record: PlanRecor
             noted.append(_settled(progress, MoveState.FAILED, None, message))
     if noted:
         return NextAct(Act.SETTLE, noted=tuple(noted))
-    return NextAct(Act.EVICT, tuple(staying)) if staying else NextAct(Act.WAIT)
+    return NextAct(Act.EVICT, tuple(staying)) if staying else None
 
 
 def _settled(progress: MoveProgress, state: MoveState, successor: Successor | None, message: str = "") -> MoveProgress:

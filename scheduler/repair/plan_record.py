@@ -56,7 +56,7 @@ class PlanRecord:
         return sum(progress.state is MoveState.EVICTING for _, progress in self.begun())
 
     def refusal(self, moves: Iterable[PlannedMove]) -> str:
-        """Say which budget keeps some moves of one step back now; empty where none does."""
+        """Say which budget keeps moves of some steps back now; empty where none does. One step may exceed the last."""
         wanted = list(moves)
         budget = self.settings.budget
         lately = [move for move, progress in self.begun() if self.now - seconds_of(progress.time) < HOUR_SECONDS]
@@ -67,7 +67,8 @@ class PlanRecord:
             most = budget.moves_per_hour_of_namespace
             if used[namespace] + count > most:
                 return f"{used[namespace]} of {most} moves of namespace {namespace} within the hour are used up"
-        if self.on_the_way and self.on_the_way + len(wanted) > budget.moves_at_once:
+        is_alone = not self.on_the_way and len({move.step for move in wanted}) == 1
+        if not is_alone and self.on_the_way + len(wanted) > budget.moves_at_once:
             return f"{self.on_the_way} pods are on the way"
         return ""
 

@@ -1,5 +1,7 @@
 """What is done next for a plan, at every state of plan and cluster; also when the leader before ended in between."""
 
+from collections.abc import Sequence
+
 import pytest
 from msgspec.structs import replace
 
@@ -24,12 +26,15 @@ def act(
     placed: bool = True,
     settings: RepairSettings = SETTINGS,
 ) -> NextAct:
+    def held(left: Sequence[PlannedMove]) -> dict[str, str]:
+        return {each.uid: f"hold/{each.step}" for each in left if each.step in rooms and each.target}
+
     def successor(each: PlannedMove, _: str) -> Successor | None:
         return Successor(f"{each.name}-new", f"uid-{each.name}-new") if each.name in successors else None
 
     view = ClusterView(
         pod=lambda each: (pods or {}).get(each.name),
-        room=lambda each: f"hold-{each.step}/0" if each.step in rooms else "",
+        rooms=held,
         successor=successor,
         are_wanted_placed=lambda: placed,
     )
@@ -108,3 +113,40 @@ def test_a_spare_needs_no_room_and_no_successor() -> None:
     assert act(plan(spare), pods={"a": RUNS}).act is Act.NOTE
     gone = act(plan(spare, done=[evicted("a", 1)]))
     assert (gone.act, gone.noted[0].state) == (Act.SETTLE, MoveState.MOVED)
+
+
+TOGETHER = RepairSettings(budget=RepairBudget(moves_at_once=3), successor_seconds=100)
+
+
+def test_steps_begin_together_as_far_as_the_budget_allows() -> None:
+    moves = [move(name, step=step) for step, name in enumerate("abcd", 1)]
+
+    begins = act(plan(*moves), settings=TOGETHER)
+    assert (begins.act, [each.name for each in begins.moves]) == (Act.BEGIN, ["a", "b", "c"])
+    notes = act(plan(*moves), settings=TOGETHER, rooms=(1, 2))
+    assert (notes.act, [(each.uid, each.place) for each in notes.noted]) == (
+        Act.NOTE,
+        [("uid-a", "hold/1"), ("uid-b", "hold/2")],
+    )
+    one_more = act(plan(*moves, done=[evicted("a", 1), evicted("b", 1)]), settings=TOGETHER)
+    assert (one_more.act, [each.name for each in one_more.moves]) == (Act.BEGIN, ["c"])
+    full = act(plan(*moves, done=[evicted(name, 1) for name in "abc"]), settings=TOGETHER)
+    assert full == NextAct(Act.WAIT, message="3 pods are on the way")
+
+
+def test_a_step_into_room_that_another_move_leaves_waits_for_it() -> None:
+    first, second = move("a", to="n2"), replace(move("b", step=2, to="n1"), source="n3")
+
+    assert act(plan(first, second), settings=TOGETHER).moves == (first,)
+    assert act(plan(first, second, done=[evicted("a", 1)]), settings=TOGETHER) == NextAct(Act.WAIT)
+    arrived = act(plan(first, second, done=[evicted("a", 1, MoveState.MOVED)]), settings=TOGETHER)
+    assert (arrived.act, arrived.moves) == (Act.BEGIN, (second,))
+
+
+def test_a_failed_move_stops_the_plan_once_the_others_have_arrived() -> None:
+    moves = [move(name, step=step) for step, name in enumerate("abc", 1)]
+    failed = replace(evicted("a", 1), state=MoveState.FAILED, message="why")
+
+    assert act(plan(*moves, done=[failed, evicted("b", 1)]), settings=TOGETHER).act is Act.WAIT
+    over = act(plan(*moves, done=[failed, evicted("b", 1, MoveState.MOVED)]), settings=TOGETHER)
+    assert (over.act, over.message) == (Act.END, "why")

@@ -6,7 +6,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from scheduler.change import Kind
@@ -127,11 +126,8 @@ def assemble(
     )
     commit = Commit(client, cluster, writer, waits, waker.wake, pod_groups=group_path)
     worker, decider, telemetry = _solver(context, cluster)
-    unheld = _no_holds(served)
-    keeper = HoldKeeper((client, writer, cluster), settings.holds, metrics, waker.wake, unheld)
-    report = partial(_report_existing, reports)
+    keeper, check = _holds(context, served, (client, writer, cluster), waker)
     attempts = AttemptMetrics(metrics, queue.counts, claim=cluster.claim, is_leading=False)
-    isolated_lane = IsolatedLane(cluster, queue, decider, report, metrics, share=settings.queue.costly_pod_share)
     return Components(
         cluster=cluster,
         queue=queue,
@@ -142,8 +138,8 @@ def assemble(
         worker=worker,
         decider=decider,
         history=history,
-        isolated_lane=isolated_lane,
-        placement_check=_placement_check(context, keeper, unheld, writer),
+        isolated_lane=_isolated_lane(context, cluster, queue, decider, reports),
+        placement_check=check,
         commit=commit,
         finalizers=SpeculativeFinalizers(commit.claims, cluster.claim, metrics, is_fresh=ages.is_fresh),
         prebind=waits,
@@ -195,30 +191,39 @@ def equivalence_keys(
     )
 
 
-def _placement_check(context: ReplicaContext, keeper: HoldKeeper, unheld: str, writer: Writer) -> PlacementCheck | None:
-    """Make the admission check, where the settings switch it on and room can be held."""
-    settings = context.settings.admission_check
+def _holds(
+    context: ReplicaContext, served: DiscoveredKinds, access: tuple[Client, Writer, Cluster], waker: QueueWaker
+) -> tuple[HoldKeeper, PlacementCheck | None]:
+    """Make what holds room, and the admission check, where the settings switch it on and room can be held."""
+    unheld, limits, settings = _no_holds(served), context.settings.holds, context.settings.admission_check
+    keeper = HoldKeeper(access, limits, context.metrics, waker.wake, unheld)
     if not settings.enabled:
-        return None
+        return keeper, None
     check = context.health.ready("admission-check")
     if unheld:
         check.degrade(f"no Workload is let in: {unheld}")
-        return None
+        return keeper, None
     check.succeed("standing by")
-    return PlacementCheck(
-        context.client,
-        writer,
-        WorkloadRooms(keeper, hold_seconds=min(settings.hold_seconds, context.settings.holds.max_seconds)),
+    return keeper, PlacementCheck(
+        *access[:2],
+        WorkloadRooms(keeper, hold_seconds=min(settings.hold_seconds, limits.max_seconds)),
         context.settings.scheduler_names,
         park_after_seconds=settings.park_after_seconds,
         told=(context.metrics, check),
     )
 
 
-def _report_existing(reports: StatusWriter, pod: Pod, reasons: Sequence[Reason]) -> None:
-    """Report why a pod waits; pods of Workloads that do not exist have no condition."""
-    if not is_expected(pod.id):
-        reports.report_unschedulable(pod, reasons, node_count=0)
+def _isolated_lane(
+    context: ReplicaContext, cluster: Cluster, queue: SchedulingQueue, decider: Decider, reports: StatusWriter
+) -> IsolatedLane:
+    """Make the lane of costly pods; those of Workloads do not exist and have no condition."""
+
+    def report(pod: Pod, reasons: Sequence[Reason]) -> None:
+        if not is_expected(pod.id):
+            reports.report_unschedulable(pod, reasons, node_count=0)
+
+    share = context.settings.queue.costly_pod_share
+    return IsolatedLane(cluster, queue, decider, report, context.metrics, share=share)
 
 
 def _status_writer(

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.kueue_objects import PENDING, READY, REJECTED, REJECTED_BY_CHECK, KueueWorkload
+from scheduler.placement_check.kueue_objects import PENDING, READY, REJECTED, REJECTED_BY_CHECK, KueueWorkload
 
 MESSAGE_SECONDS: Final = 60.0
 """A reason that changes is written again after this time at the earliest."""

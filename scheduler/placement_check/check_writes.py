@@ -12,7 +12,7 @@ import msgspec
 from scheduler.kube import encode, paths
 from scheduler.kube.client import APPLY_PATCH, MERGE_PATCH, Client
 from scheduler.kube.writes import WRITE_SECONDS
-from scheduler.kueue_objects import GROUP, PARKED, VERSION, AdmissionCheck, KueueWorkload
+from scheduler.placement_check.kueue_objects import GROUP, PARKED, VERSION, AdmissionCheck, KueueWorkload
 
 MANAGER: Final = "dovetail-placement"
 """The field manager, of which only the state of our own check is managed."""

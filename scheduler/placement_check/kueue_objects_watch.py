@@ -7,14 +7,14 @@ from typing import Any, Final, TypeVar
 from scheduler.kube import paths
 from scheduler.kube.client import Client
 from scheduler.kube.decode.json_parts import Raw
-from scheduler.kube.decode.kueue import (
+from scheduler.placement_check.kueue_decoding import (
     decode_admission_check,
     decode_claim_spec,
     decode_flavor,
     decode_priority,
     decode_workload,
 )
-from scheduler.kueue_objects import CONTROLLER, GROUP, VERSION, AdmissionCheck, KueueWorkload
+from scheduler.placement_check.kueue_objects import CONTROLLER, GROUP, VERSION, AdmissionCheck, KueueWorkload
 from scheduler.placement_check.object_watch import ObjectWatch
 from scheduler.placement_check.podset_pods import Part, WorkloadContext
 

@@ -15,17 +15,16 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from scheduler.change import Change, Kind, Object, is_older
+from scheduler.change import is_older
 from scheduler.cluster import Unit
 from scheduler.holds.hold_keeper import HoldNews, HoldRefused
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError, NotFound
 from scheduler.kube.writer import ApiCall, FencedError, Writer
-from scheduler.kueue_objects import PENDING, REJECTED, KueueWorkload
 from scheduler.observe import logs
 from scheduler.observe.health import Check
 from scheduler.observe.metrics import Metrics, Subsystem
@@ -43,16 +42,16 @@ from scheduler.placement_check.check_states import (
     duty,
     next_step,
 )
+from scheduler.placement_check.kueue_objects import PENDING, REJECTED, KueueWorkload
 from scheduler.placement_check.kueue_objects_watch import KueueObjects
 from scheduler.placement_check.podset_pods import (
     MissingPartError,
     Part,
-    WorkloadPods,
-    expected_pods,
     is_expected,
     workload_of,
 )
-from scheduler.placement_check.workload_rooms import Room, WorkloadRooms
+from scheduler.placement_check.workload_queue import Feed, WorkloadQueue
+from scheduler.placement_check.workload_rooms import RoomState, WorkloadRooms
 from solver.domain import DeviceHold, Pod, PodId, Reason, ReasonCode
 
 _ACTIVE: Final = "Dovetail answers this check: a Workload is let in when all its pods have room"
@@ -61,26 +60,8 @@ _RETRY_SECONDS: Final = 5.0
 _REPORT_SECONDS: Final = 5.0
 """How often the health check is looked at while nothing changes."""
 _WITHOUT_ROOM: Final = frozenset({Duty.NONE, Duty.WATCH})
-_NOTHING: Final = WorkloadPods((), ())
 
 _log: Final = logs.logger()
-
-
-class Feed(Protocol):
-    """The scheduling cycle, as the check uses it."""
-
-    def see(self, changes: Sequence[Change]) -> None:
-        """Apply changes to the cluster cache, the queue and the worker's replica."""
-
-    def give_back(self, unit: Unit, pods: Mapping[PodId, Pod], reasons: Sequence[Reason]) -> None:
-        """Try those again that lost to a unit which takes nothing; with reasons its pods are decided again too."""
-
-
-class _Queued(NamedTuple):
-    """The pods of a Workload in the queue (none where they cannot be made), and what they were made of."""
-
-    made_of: tuple[object, ...]
-    expected: WorkloadPods
 
 
 class _Known(NamedTuple):
@@ -108,7 +89,6 @@ class PlacementCheck:
         self._client: Final = client
         self._writer: Final = writer
         self._rooms: Final = rooms
-        self._scheduler_names: Final = scheduler_names
         self._park_after_seconds: Final = park_after_seconds
         self._metrics, self._health = told
         self._clock: Final = clock
@@ -123,8 +103,7 @@ class PlacementCheck:
         self._written: Final[dict[str, str]] = {}
         """The version that the last write has made: what the watch shows before it is of the past."""
         self._known: Final[dict[str, _Known]] = {}
-        self._queued: Final[dict[str, _Queued]] = {}
-        self._feed: Feed | None = None
+        self._queue: Final = WorkloadQueue(scheduler_names)
         self._objects: Final = KueueObjects(
             client,
             on_workload=self._look_at,
@@ -136,7 +115,7 @@ class PlacementCheck:
 
     async def run(self, feed: Feed) -> None:
         """Answer until cancelled."""
-        self._feed = feed
+        self._queue.feed = feed
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._objects.run())
@@ -162,16 +141,16 @@ class PlacementCheck:
     def placed(self, unit: Unit, pods: Mapping[PodId, Pod]) -> None:
         """Take a place for all pods of a Workload: its room is held at once, or the Workload becomes active."""
         key = workload_of(unit.placements[0].pod)
-        known, workload, queued = self._known.get(key), self._objects.workloads.get(key), self._queued.get(key)
+        known, workload = self._known.get(key), self._objects.workloads.get(key)
         if any(not is_expected(each.pod) or workload_of(each.pod) != key for each in unit.placements):
             self._refuse_shared(unit, pods)
-        elif workload is None or known is None or queued is None or not _are(queued.expected.pods, unit, pods):
+        elif workload is None or known is None or not self._queue.is_whole(key, unit, pods):
             self._give_back(unit, pods, _again("the Workload has changed"))
         elif known.duty is Duty.WATCH:
             self._give_back(unit, pods, ())
             self._set(key, is_placed=True)
             self._look_at(key)
-        elif key in self._holding or self._rooms.room(workload.uid) is not Room.NONE:
+        elif key in self._holding or self._rooms.room(workload.uid) is not RoomState.NONE:
             self._give_back(unit, pods, _again("the room that was held for it before is not free yet"))
         else:
             try:
@@ -185,17 +164,14 @@ class PlacementCheck:
     def refused(self, pod: Pod, message: str) -> None:
         """Take why a pod of a Workload has no place; the first pod speaks for all."""
         key = workload_of(pod.id)
-        queued = self._queued.get(key)
-        if queued is not None and queued.expected.pods and queued.expected.pods[0].uid == pod.uid:
+        if self._queue.is_first(key, pod):
             self._refuse(key, message)
             self._look_at(key)
 
     def _refuse_shared(self, unit: Unit, pods: Mapping[PodId, Pod]) -> None:
         """Leave Workloads out that share claims with other pods: their room cannot be held apart."""
         for key in dict.fromkeys(workload_of(each.pod) for each in unit.placements if is_expected(each.pod)):
-            made_of = self._queued[key].made_of if key in self._queued else ()
-            self._leave_queue(key)
-            self._queued[key] = _Queued(made_of, _NOTHING)
+            self._queue.keep_out(key)
             self._refuse(key, "it shares a claim with pods of others; room is held for claims of its own only")
             self._look_at(key)
         self._give_back(unit, pods, _again("a Workload with the same claim was left out"))
@@ -239,15 +215,15 @@ class PlacementCheck:
         if ended:
             self._rooms.release(ended)
         if workload is None:
-            self._leave_queue(key)
+            self._queue.leave(key)
             self._forget(key)
             return
         if before is None or (before.uid, before.duty) != (uid, wanted):
-            self._leave_queue(key)
-            is_held = wanted is Duty.PLACE and self._rooms.room(uid) is Room.HELD
+            self._queue.leave(key)
+            is_held = wanted is Duty.PLACE and self._rooms.room(uid) is RoomState.HELD
             self._known[key] = _Known(uid, wanted, CheckMemory(is_placed=is_held, is_held=is_held))
-        if wanted is Duty.PLACE and self._rooms.room(uid) is Room.ENDING and key not in self._holding:
-            self._leave_queue(key)
+        if wanted is Duty.PLACE and self._rooms.room(uid) is RoomState.ENDING and key not in self._holding:
+            self._queue.leave(key)
             self._rooms.release(uid)  # its end is seen, and then its pods are decided
             return
         self._follow(key, workload)
@@ -261,44 +237,18 @@ class PlacementCheck:
             return
         former = self._objects.workloads.get(workload.replaces)
         replaced = former if former is not None and former.is_admitted else None
-        updates = tuple(each.updates for each in workload.checks)
-        priority = workload.priority, workload.has_pod_priority
-        running = replaced.pod_sets if replaced is not None else ()
-        made_of = (workload.uid, workload.pod_sets, running, updates, priority)
-        queued = self._queued.get(key)
-        if queued is not None and queued.made_of == made_of:
-            return
-        self._leave_queue(key)
         try:
-            expected = expected_pods(workload, self._objects.around, self._scheduler_names, replaced)
+            has_pods = self._queue.offer(workload, self._objects.around, replaced)
         except (MissingPartError, ValueError) as error:
-            missing = error.parts if isinstance(error, MissingPartError) else frozenset()
-            self._queued[key] = _Queued(made_of, WorkloadPods((), (), missing))
             self._refuse(key, str(error))
             return
-        if not expected.pods:  # all of them are other schedulers'
+        if not has_pods:  # all of them are other schedulers'
             self._set(key, is_placed=True, is_held=True)
-            return
-        self._queued[key] = _Queued(made_of, expected)
-        self._see(Kind.CLAIMS, {str(claim.id): claim for claim in expected.claims})
-        self._see(Kind.PODS, {str(pod.id): pod for pod in expected.pods})
-
-    def _leave_queue(self, key: str) -> None:
-        queued = self._queued.pop(key, None)
-        if queued is not None:
-            self._see(Kind.PODS, dict.fromkeys(str(pod.id) for pod in queued.expected.pods))
-            self._see(Kind.CLAIMS, dict.fromkeys(str(claim.id) for claim in queued.expected.claims))
-
-    def _see(self, kind: Kind, objects: Mapping[str, Object | None]) -> None:
-        if self._feed is not None and objects:
-            self._feed.see([Change(kind=kind, key=key, value=value) for key, value in objects.items()])
 
     def _part_changed(self, part: Part) -> None:
-        """Make the pods anew of Workloads that name something which has come, changed or gone."""
-        for key, queued in self._queued.items():
-            if part in queued.expected.parts:
-                self._queued[key] = queued._replace(made_of=())
-                self._look_at(key)
+        """Look at Workloads that name something which has come, changed or gone."""
+        for key in self._queue.see_part(part):
+            self._look_at(key)
 
     def _check_changed(self) -> None:
         """Look at all Workloads: other checks may be ours."""
@@ -336,7 +286,7 @@ class PlacementCheck:
         except FencedError:
             return
         else:
-            self._leave_queue(key)
+            self._queue.leave(key)
             self._set(key, is_held=True)
 
     async def _park(self, key: str, workload: KueueWorkload, check: str, message: str) -> None:
@@ -390,8 +340,8 @@ class PlacementCheck:
             kept.pop(key, None)
 
     def _give_back(self, unit: Unit, pods: Mapping[PodId, Pod], reasons: Sequence[Reason]) -> None:
-        if self._feed is not None:
-            self._feed.give_back(unit, pods, reasons)
+        if self._queue.feed is not None:
+            self._queue.feed.give_back(unit, pods, reasons)
 
     def _look_at(self, key: str) -> None:
         self._dirty[key] = None
@@ -406,11 +356,6 @@ class PlacementCheck:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(_REPORT_SECONDS, max(0.0, seconds))):
                 await self._changed.wait()
-
-
-def _are(expected: Sequence[Pod], unit: Unit, pods: Mapping[PodId, Pod]) -> bool:
-    """Whether a unit places exactly the pods that are expected now; those of a decision may be of an earlier time."""
-    return len(expected) == len(unit.placements) and all(pods.get(each.id) == each for each in expected)
 
 
 def _again(message: str) -> tuple[Reason, ...]:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from scheduler.kube.decode.claims import decode_claim
 from scheduler.kube.decode.gangs import COSCHEDULING_LABEL, GANG_LABEL
 from scheduler.kube.decode.pods import decode_pod
-from scheduler.kueue_objects import KueueWorkload, PodSet, ResourceFlavor
+from scheduler.placement_check.kueue_objects import KueueWorkload, PodSet, ResourceFlavor
 from solver.domain import MINIMUM_ANNOTATION, Claim, ClaimId, Pod, PodId
 
 MARK: Final = ":"

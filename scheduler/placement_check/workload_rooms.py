@@ -7,7 +7,7 @@ from typing import Final
 
 from scheduler.cluster import Unit
 from scheduler.holds.hold_keeper import HoldKeeper, HoldRequest
-from scheduler.kueue_objects import GROUP, VERSION, KueueWorkload
+from scheduler.placement_check.kueue_objects import GROUP, VERSION, KueueWorkload
 from scheduler.placement_check.podset_pods import pod_set_of
 from solver import places_of
 from solver.domain import (
@@ -27,7 +27,7 @@ WORKLOAD: Final = "kueue.x-k8s.io/workload"
 POD_SET: Final = "kueue.x-k8s.io/podset"
 
 
-class Room(StrEnum):
+class RoomState(StrEnum):
     """Whether room is held for a Workload."""
 
     NONE = "none"
@@ -72,13 +72,15 @@ class WorkloadRooms:
         self._released: Final[set[str]] = set()
         """The uids of holds that were given back and are still shown."""
 
-    def room(self, workload_uid: str) -> Room:
+    def room(self, workload_uid: str) -> RoomState:
         """Return whether room is held for a Workload."""
         found = self._of(workload_uid)
         if found is None:
-            return Room.NONE
+            return RoomState.NONE
         is_whole = bool(found.uid) and len(found.open_places) == len(found.places) and found.uid not in self._released
-        return Room.HELD if is_whole and found.deadline - self._now() > self._hold_seconds / 2 else Room.ENDING
+        return (
+            RoomState.HELD if is_whole and found.deadline - self._now() > self._hold_seconds / 2 else RoomState.ENDING
+        )
 
     def hold(self, workload: KueueWorkload, unit: Unit, pods: Mapping[PodId, Pod]) -> Awaitable[DeviceHold]:
         """

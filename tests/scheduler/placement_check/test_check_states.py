@@ -4,15 +4,6 @@ from typing import Any
 
 import pytest
 
-from scheduler.kueue_objects import (
-    PENDING,
-    READY,
-    REJECTED,
-    REJECTED_BY_CHECK,
-    RETRY,
-    AdmissionCheckState,
-    KueueWorkload,
-)
 from scheduler.placement_check.check_states import (
     LONGEST_MESSAGE,
     Activate,
@@ -25,6 +16,15 @@ from scheduler.placement_check.check_states import (
     Wait,
     duty,
     next_step,
+)
+from scheduler.placement_check.kueue_objects import (
+    PENDING,
+    READY,
+    REJECTED,
+    REJECTED_BY_CHECK,
+    RETRY,
+    AdmissionCheckState,
+    KueueWorkload,
 )
 
 OURS = frozenset({"placement"})

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.kube.decode.kueue import decode_workload
-from scheduler.kueue_objects import KueueWorkload, ResourceFlavor
+from scheduler.placement_check.kueue_decoding import decode_workload
+from scheduler.placement_check.kueue_objects import KueueWorkload, ResourceFlavor
 from scheduler.placement_check.podset_pods import (
     MOST_PODS,
     MissingPartError,

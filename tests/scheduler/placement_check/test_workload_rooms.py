@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from scheduler.cluster import Unit
 from scheduler.holds.hold_keeper import HoldKeeper, HoldRequest
-from scheduler.kueue_objects import KueueWorkload, WorkloadOwner
-from scheduler.placement_check.workload_rooms import Room, WorkloadRooms, hold_name, matcher
+from scheduler.placement_check.kueue_objects import KueueWorkload, WorkloadOwner
+from scheduler.placement_check.workload_rooms import RoomState, WorkloadRooms, hold_name, matcher
 from solver.domain import (
     Allocation,
     ClaimAllocation,
@@ -155,15 +155,15 @@ def hold(**fields: Any) -> DeviceHold:
 @pytest.mark.parametrize(
     ("held", "room"),
     [
-        (hold(), Room.HELD),
-        (hold(uid=""), Room.ENDING),
-        (hold(used=(0,)), Room.ENDING),
-        (hold(lost=(LostPlace(1, "its node is gone"),)), Room.ENDING),
-        (hold(deadline=int(NOW) + 299), Room.ENDING),
-        (hold(owner=HoldOwner(kind="Workload", uid="uid-of-another")), Room.NONE),
+        (hold(), RoomState.HELD),
+        (hold(uid=""), RoomState.ENDING),
+        (hold(used=(0,)), RoomState.ENDING),
+        (hold(lost=(LostPlace(1, "its node is gone"),)), RoomState.ENDING),
+        (hold(deadline=int(NOW) + 299), RoomState.ENDING),
+        (hold(owner=HoldOwner(kind="Workload", uid="uid-of-another")), RoomState.NONE),
     ],
 )
-def test_only_whole_room_that_lasts_is_held(held: DeviceHold, room: Room) -> None:
+def test_only_whole_room_that_lasts_is_held(held: DeviceHold, room: RoomState) -> None:
     assert rooms(Keeping(held)).room("uid-w") is room
 
 
@@ -171,9 +171,9 @@ def test_room_that_was_given_back_is_not_held_though_it_is_still_shown() -> None
     keeping = Keeping(hold())
     own = rooms(keeping)
     own.release("uid-w")
-    assert (own.room("uid-w"), keeping.released) == (Room.ENDING, ["uid-h"])
+    assert (own.room("uid-w"), keeping.released) == (RoomState.ENDING, ["uid-h"])
     own.ended(hold())
-    assert own.room("uid-w") is Room.HELD
+    assert own.room("uid-w") is RoomState.HELD
 
 
 def test_nothing_is_released_where_nothing_is_held() -> None:

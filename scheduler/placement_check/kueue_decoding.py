@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from scheduler.kube.decode.shared_fields import Metadata, Wire, labels
-from scheduler.kueue_objects import (
+from scheduler.placement_check.kueue_objects import (
     PARKED,
     REPLACES,
     AdmissionCheck,

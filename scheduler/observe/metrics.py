@@ -22,6 +22,7 @@ from prometheus_client import (
 from prometheus_client.exposition import choose_encoder
 
 from scheduler.change import Kind
+from scheduler.observe.admission_metrics import AdmissionMetrics
 from solver.domain import ReasonCode
 from solver.verify import Rule
 
@@ -356,16 +357,15 @@ class Metrics:
 
     def _add_repairs(self) -> None:
         """Add the series about room that is held, and about moves that repair the fleet."""
+        self.admission = AdmissionMetrics(self.registry)
         endings = "used", "released", "deadline", "owner", "lost", "deleted"
         self.held_places = self._gauge("dovetail_held_places", "Places of DeviceHolds that hold room for pods to come.")
         self.holds_ended = self._counter("dovetail_holds_ended", "DeviceHolds that are gone.", ("ending",), endings)
         self.repair_plans = self._gauge(
             "dovetail_repair_plans", "RepairPlans by goal and state; finished ones for a day.", ("goal", "state")
         )
-        self.repair_moves_in_flight = self._gauge(
-            "dovetail_repair_moves_in_flight",
-            "Pods that a repair has evicted and that have no successor on a node yet.",
-        )
+        text = "Pods that a repair has evicted and that have no successor on a node yet."
+        self.repair_moves_in_flight = self._gauge("dovetail_repair_moves_in_flight", text)
         self.repair_moves = self._counter(
             "dovetail_repair_moves_total",
             "Moves of repairs by goal and result: evicted, then moved (the successor is bound) or failed.",

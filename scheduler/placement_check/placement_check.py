@@ -65,10 +65,11 @@ _log: Final = logs.logger()
 
 
 class _Known(NamedTuple):
-    """What is known of a Workload while its uid and duty stay."""
+    """What is known of a Workload while its uid and duty stay, and since when these are so."""
 
     uid: str
     duty: Duty
+    since: float
     memory: CheckMemory = CheckMemory()
 
 
@@ -221,7 +222,7 @@ class PlacementCheck:
         if before is None or (before.uid, before.duty) != (uid, wanted):
             self._queue.leave(key)
             is_held = wanted is Duty.PLACE and self._rooms.room(uid) is RoomState.HELD
-            self._known[key] = _Known(uid, wanted, CheckMemory(is_placed=is_held, is_held=is_held))
+            self._known[key] = _Known(uid, wanted, now, CheckMemory(is_placed=is_held, is_held=is_held))
         if wanted is Duty.PLACE and self._rooms.room(uid) is RoomState.ENDING and key not in self._holding:
             self._queue.leave(key)
             self._rooms.release(uid)  # its end is seen, and then its pods are decided
@@ -270,9 +271,10 @@ class PlacementCheck:
                 if state == PENDING:
                     self._set(key, written_at=self._clock())
                 call = partial(writes.apply_state, self._client, workload, check.name, state, message)
-                self._begin(key, self._writing, self._write(key, call, is_status=state == PENDING))
+                self._begin(key, self._writing, self._write(key, call, "" if state == PENDING else "ready"))
             case Activate():
-                self._begin(key, self._writing, self._write(key, partial(writes.activate, self._client, workload)))
+                call = partial(writes.activate, self._client, workload)
+                self._begin(key, self._writing, self._write(key, call, "activated"))
             case Unmark():
                 self._begin(key, self._writing, self._write(key, partial(writes.unmark, self._client, workload)))
 
@@ -296,11 +298,18 @@ class PlacementCheck:
             self._written[key] = marked.resource_version
             call = partial(writes.apply_state, self._client, marked, check, REJECTED, message)
             self._written[key] = await self._writer.write(call)
+            self._metrics.admission.answers.labels("parked").inc()
             _log.info(logs.WORKLOAD_PARKED, workload=key, reason=message)
 
-    async def _write(self, key: str, call: ApiCall[str], *, is_status: bool = False) -> None:
+    async def _write(self, key: str, call: ApiCall[str], result: str = "") -> None:
+        """Write and count the `result`; where there is none, the write only informs."""
         with self._retried(key):
-            self._written[key] = await self._writer.write(call, is_status=is_status)
+            self._written[key] = await self._writer.write(call, is_status=not result)
+            if result:
+                self._metrics.admission.answers.labels(result).inc()
+            known = self._known.get(key)
+            if result == "ready" and known is not None:
+                self._metrics.admission.seconds.observe(self._clock() - known.since)
 
     @contextlib.contextmanager
     def _retried(self, key: str) -> Iterator[None]:

@@ -1,5 +1,5 @@
 # Needs only make, Python 3.11 or newer and the package registries; everything else is fetched into caches.
-# `make help` lists the targets.
+# `make help` lists the targets of every day, `make help ARGS=all` all of them.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -31,11 +31,14 @@ NODES = GOGC=300 $(PYTEST) -n 0
 MYPY = $(if $(shell command -v flock),flock $(CACHE)/mypy.lock) $(VENV)/mypy --cache-dir $(CACHE)/mypy
 VENV := .venv/bin
 
-.PHONY: help run nodes gpu compare questions latency scale differential reading bench traces regression neighbours chaos hostile upstream upstream-short perf versions upgrade rollout takeover alerts dashboards chart controlplane test unit integration nodes-quick nodes-slow oldest lint types layers format fix config reference api-schema monitoring chart-templates front browser site sync wheel wheel-check sbom image release release-image release-check release-notes sign vulnerabilities workflows
+.PHONY: help run nodes gpu measure differential reading bench traces neighbours chaos hostile upstream upstream-short perf versions alerts dashboards chart controlplane test unit integration nodes-quick nodes-slow oldest lint types layers format fix config reference api-schema monitoring chart-templates front browser site sync wheel wheel-check sbom image release release-image release-check release-notes sign vulnerabilities workflows
 
-help: ## List the targets
+FIRST := run nodes controlplane measure test unit integration fix site release
+
+help: ## List the targets of every day (ARGS=all: all of them)
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
-		printf '  make %-16s%s\n' "$$name" "$$text"; done
+		[[ "$(ARGS)" != all && " $(FIRST) " != *" $$name "* ]] || printf '  make %-16s%s\n' "$$name" "$$text"; done
+	@[[ "$(ARGS)" == all ]] || printf '  make %-16s%s\n' "help ARGS=all" "The other targets, too"
 
 run: sync ## Watch Dovetail schedule the examples on a real control plane (ARGS=--once ends with a summary)
 	@$(VENV)/python -m e2e.run $(ARGS)
@@ -46,17 +49,8 @@ nodes: sync ## The same with real kubelets, drivers and containers, which print 
 gpu: sync ## One container on a real node with an NVIDIA card of this machine, as NVML describes it (root; NVIDIA's driver)
 	@uv run --quiet --frozen --isolated --group gpu python -m e2e.nodes.gpu
 
-compare: sync ## The same workloads with Dovetail and with kube-scheduler, in one table
-	@$(VENV)/python -m e2e.compare $(ARGS)
-
-questions: sync ## How many seconds the answers of commands take on a large cluster, in one table (ARGS=--help)
-	@$(VENV)/python -m e2e.questions $(ARGS)
-
-latency: sync ## How soon a pod is bound that comes while the scheduler runs, next to kube-scheduler (ARGS=--help)
-	@$(VENV)/python -m e2e.latency $(ARGS)
-
-scale: sync ## What a large cluster costs the scheduler, and two schedulers on one API server, in one table (ARGS=--help)
-	@$(VENV)/python -m e2e.scale $(ARGS)
+measure: sync ## Latency, scale, take-over, comparison with kube-scheduler and more; without ARGS the list (ARGS="latency --help")
+	@$(VENV)/python -m e2e.measure $(ARGS)
 
 differential: sync ## Which nodes can take a pod, by kube-scheduler and by Dovetail, on thousands of generated cases
 	@$(VENV)/python -m e2e.differential $(ARGS)
@@ -69,9 +63,6 @@ bench: sync ## How good plans are, how much of it is proven, and what it takes, 
 
 traces: sync ## Public traces, beside simple policies, published results and a bound (ARGS="--traces FOLDER"; docs/traces.md)
 	@$(VENV)/python -m e2e.traces $(ARGS)
-
-regression: sync ## An earlier commit and this checkout in turns: what got worse? (ARGS="COMMIT --tool latency"; ARGS=--help)
-	@$(VENV)/python -m e2e.regression $(ARGS)
 
 neighbours: sync ## Tests beside real Kueue and Karpenter (built first where missing, ten minutes the first time)
 	@echo "== tests beside real neighbours (SEED=$(SEED))"
@@ -96,15 +87,6 @@ perf: sync ## Workloads of Kubernetes' scheduler_perf with kube-scheduler and wi
 
 versions: sync ## The tests on the API server with every supported Kubernetes, gates as shipped and on, in one table
 	@$(VENV)/python -m e2e.versions $(ARGS)
-
-upgrade: sync ## The API server goes up and down through the versions while Dovetail schedules, in one table
-	@$(VENV)/python -m e2e.upgrade $(ARGS)
-
-rollout: sync ## Dovetail is upgraded from an earlier commit and rolled back while it schedules, in one table (ARGS=commit)
-	@$(VENV)/python -m e2e.upgrade.rollout $(ARGS)
-
-takeover: sync ## How soon a standby takes over from a leader that is killed or stops, in one table (ARGS=--help)
-	@$(VENV)/python -m e2e.takeover $(ARGS)
 
 alerts: sync ## Every alert fires, and stays quiet, in promtool's tests of rules (built first where missing, minutes)
 	@$(VENV)/python -m e2e.alerts

@@ -4,24 +4,56 @@ import argparse
 import ast
 import inspect
 import json
+import re
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+import msgspec
 from prometheus_client import Info
 from prometheus_client.metrics_core import Metric
 
+from scheduler.api.history_answers import HistoryAnswer
+from scheduler.api.queue_answers import QueueAnswer
+from scheduler.api.usage_answers import UsageAnswer
 from scheduler.cli.main import COMMANDS, parser_of_line
+from scheduler.counterfactual.observation_report import ObservationReport
 from scheduler.observe import logs, metrics
+from scheduler.page.decision_answers import Decisions
+from scheduler.page.fit_answer import FitAnswer
+from scheduler.page.fleet_map import FleetMap
+from scheduler.page.page_watches import PageState
 from scheduler.settings import reference, schema
+from scheduler.simulation.moves.moves_output import MovesReport
 from scheduler.status import events
-from scheduler.status.conditions import CONDITION
+from scheduler.status.conditions import CONDITION, ConditionReason
+from scheduler.worker.fleet_questions import FleetDocument
 from solver.domain import ClusterEvent, ReasonCode
 
 TARGET: Final = Path(__file__).with_suffix("")
 _NOTE: Final = "<!-- Written by `make reference` from the code. Change the text there. -->"
+
+_DOCUMENTS: Final[dict[str, tuple[type, str]]] = {
+    "History": (HistoryAnswer, "`dovetail history`, `/v1alpha1/history`"),
+    "Usage": (UsageAnswer, "`dovetail usage`, `/v1alpha1/usage`"),
+    "Queue": (QueueAnswer, "`dovetail queue`, `/v1alpha1/queue`"),
+    "Devices and Free": (
+        FleetDocument,
+        "`/v1alpha1/devices`, `/v1alpha1/free`; the commands have documents of their own",
+    ),
+    "FleetMap": (FleetMap, "`dovetail map`; `/v1alpha1/map` of the page"),
+    "Decisions": (Decisions, "`/v1alpha1/decisions` of the page"),
+    "Fit": (FitAnswer, "`/v1alpha1/fit` of the page"),
+    "PageState": (PageState, "the event `state` of the page"),
+    "Moves": (MovesReport, "`dovetail repair plan`"),
+    "ObservationReport": (ObservationReport, "`dovetail report`"),
+}
+"""The documents that are values of ours, with where they come from."""
+Schema = dict[str, Any]
+"""A part of a JSON schema."""
+_TYPES: Final = {"integer": "number", "number": "number", "string": "text", "boolean": "true or false", "null": "null"}
 
 
 def pages() -> dict[str, str]:
@@ -33,6 +65,7 @@ def pages() -> dict[str, str]:
         "reasons.md": _reasons(),
         "events.md": _events(),
         "logs.md": _log_events(),
+        "documents.md": _documents(),
     }
     return {name: "\n".join((_NOTE, "", *lines)) + "\n" for name, lines in written.items()}
 
@@ -136,7 +169,7 @@ def _series() -> Iterator[str]:
         "# All series",
         "",
         "`/metrics` serves these, and the process's own memory, descriptors and garbage collection.",
-        "[metrics](../metrics.md) says what to look at.",
+        "[alerts, dashboards](../runbook.md) says what to look at.",
         "",
     )
     collectors = dict.fromkeys(made.registry._names_to_collectors.values())
@@ -164,14 +197,76 @@ def _exported(family: Metric) -> str:
     return family.name + {"counter": "_total", "info": "_info"}.get(family.type, "")
 
 
+def _documents() -> Iterator[str]:
+    """Write the JSON documents of commands, API and page, each part where a document first has it."""
+    yield from (
+        "# Documents",
+        "",
+        "What `-o json` and `-o yaml` print, and the API and the page answer. Fields may be added; none changes its",
+        "meaning. Empty fields may be left out. Times are RFC 3339 in UTC, or seconds since the epoch where they are",
+        "numbers. [simulate](../simulate.md#json), [explain](../explain.md#json) and [devices](../devices.md#json)",
+        "have documents of their own.",
+        "",
+    )
+    told: set[str] = set()
+    for title, (kind, source) in _DOCUMENTS.items():
+        _, parts = msgspec.json.schema_components([kind], ref_template="{name}")
+        yield from (f"## {title}", "", f"{source}.", "")
+        for name in (kind.__name__, *(each for each in parts if each != kind.__name__)):
+            if "properties" in parts[name] and name not in told:
+                told.add(name)
+                yield from () if name == kind.__name__ else (f"### {name}", "")
+                yield from _part(parts[name], parts)
+
+
+def _part(part: Schema, parts: dict[str, Schema]) -> Iterator[str]:
+    """Write a part of a document: what it says of itself, and its fields with their types."""
+    fields = part["properties"]
+    camel = {re.sub(r"([A-Z])", lambda found: f"_{found[1].lower()}", name): name for name in fields}
+    for text in part.get("description", "").split("\n\n"):
+        words = " ".join(text.removeprefix("The document.").split())
+        said = re.sub(r"`(\w+)`", lambda found: f"`{camel.get(found[1], found[1])}`", words)
+        yield from (said, "") if said else ()
+    yield from (", ".join(f"`{name}`: {_type(schema, parts)}" for name, schema in fields.items()), "")
+
+
+def _type(schema: Schema, parts: dict[str, Schema]) -> str:
+    """Say in words which values a schema allows."""
+    if "$ref" in schema:
+        name = schema["$ref"]
+        return _type(parts[name], parts) if "enum" in parts[name] else name
+    if "enum" in schema:
+        return " or ".join(f"`{each}`" for each in schema["enum"])
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(_type(each, parts) for each in schema["anyOf"]))
+    kind = schema.get("type", "")
+    if kind == "array":
+        inner = schema.get("items")
+        return f"list of {_type(inner, parts)}" if isinstance(inner, dict) else "list"
+    if kind == "object":
+        inner = schema.get("additionalProperties")
+        return f"{_type(inner, parts)} by key" if isinstance(inner, dict) and inner else "object"
+    return _TYPES.get(kind, "any value")
+
+
 def _reasons() -> Iterator[str]:
     """Write the codes of reasons and the events of the queue."""
     yield from (
         "# Reasons",
         "",
-        "JSON output of commands, `dovetail_unplaced_pods_total` and the log name the cause of a waiting pod by these",
-        "codes. The meaning of a code never changes. The second column is the reason of the condition `PodScheduled`",
-        "that a pod with this cause alone gets ([conditions](../conditions.md)).",
+        "Why a pod waits: the reason of its condition `PodScheduled`, and the finer codes behind it",
+        "([explain](../explain.md)). The API server itself writes the reason `SchedulingGated`.",
+        "",
+        "## Of the condition",
+        "",
+    )
+    yield from _table(("reason", "when, and what helps"), _members(ConditionReason))
+    yield from (
+        "",
+        "## Codes",
+        "",
+        "JSON output of commands, `dovetail_unplaced_pods_total` and the log name the cause by these codes. The",
+        "meaning of a code never changes. The second column is the condition's reason of a pod with this cause alone.",
         "",
     )
     rows = ((f"`{code}`", f"`{CONDITION[code]}`", _text(ReasonCode, code.name)) for code in ReasonCode)
@@ -197,7 +292,7 @@ def _events() -> Iterator[str]:
     yield from (
         "# Events",
         "",
-        "`kubectl describe pod` shows them. [conditions](../conditions.md#events) says how often they are written.",
+        "`kubectl describe pod` shows them. [explain](../explain.md#events) says how often they are written.",
         "",
     )
     types = {

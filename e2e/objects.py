@@ -38,6 +38,7 @@ PLURALS = {
     "Namespace": "namespaces",
     "Pod": "pods",
     "Deployment": "deployments",
+    "ReplicaSet": "replicasets",
     "DeviceClass": "deviceclasses",
     "DeviceQuota": "devicequotas",
     "ResourceSlice": "resourceslices",

@@ -195,7 +195,7 @@ def _holds(
     context: ReplicaContext, served: DiscoveredKinds, access: tuple[Client, Writer, Cluster], waker: QueueWaker
 ) -> tuple[HoldKeeper, PlacementCheck | None]:
     """Make what holds room, and the admission check, where the settings switch it on and room can be held."""
-    unheld, limits, settings = _no_holds(served), context.settings.holds, context.settings.admission_check
+    unheld, limits, settings = _no_holds(served), context.settings.device_holds, context.settings.admission_check
     keeper = HoldKeeper(access, limits, context.metrics, waker.wake, unheld)
     if not settings.enabled:
         return keeper, None

@@ -2,7 +2,7 @@
 Unreadable objects: an object that cannot be read any more uses what it used, and nothing new is placed on it.
 
 `closed` makes the value that stands for it in the cluster cache, the queue and the worker's replica, by the table
-in docs/isolation.md.
+in docs/tenancy.md.
 """
 
 from typing import Final

@@ -23,7 +23,6 @@ from .fleet import selected_pools as selected_pools
 from .fleet import totals_of as totals_of
 from .held_room import as_running as as_running
 from .held_room import running_place as running_place
-from .holds.held_places import place_of as place_of
 from .holds.held_places import places_of as places_of
 from .preemption.nominated_room import reserve_for_nominated as reserve_for_nominated
 from .preemption.what_if import after_plan as after_plan

@@ -113,7 +113,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="make compare", description="Compare Dovetail with kube-scheduler.")
+    parser = argparse.ArgumentParser(prog="measure compare", description="Compare Dovetail with kube-scheduler.")
     parser.add_argument("--scenario", action="append", choices=[*_known()], help="only this one; repeatable")
     schedulers_help = f"only this one; repeatable; writer: decides nothing, for {' and '.join(WRITER.only)}"
     parser.add_argument("--scheduler", action="append", choices=[*contestants()], help=schedulers_help)

@@ -240,7 +240,7 @@ DEVICES: Final = Board(
             "Fragmentation by class",
             ("max by (device_class) (dovetail_fragmentation_ratio{@,%})", "{{device_class}}"),
             unit="percentunit",
-            about="Part of the free devices that a typical request cannot use: docs/devices.md.",
+            about="Part of the free devices of no use to a typical claim: docs/devices.md.",
         ),
         _highest("Fragmentation of the fleet", "dovetail_fleet_fragmentation_ratio", unit="percentunit"),
         _panel(

@@ -63,7 +63,7 @@ async def _measure(options: argparse.Namespace) -> tuple[LatencyRun, ...]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="make latency", description="How soon a pod is bound, with Dovetail and with kube-scheduler in turns."
+        prog="measure latency", description="How soon a pod is bound, with Dovetail and with kube-scheduler in turns."
     )
     parser.add_argument("--workload", action="append", choices=[*WORKLOADS], help="only this one; repeatable")
     parser.add_argument("--scheduler", action="append", choices=[*SCHEDULERS], help="only this one; repeatable")

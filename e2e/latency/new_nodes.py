@@ -124,7 +124,7 @@ def _options() -> Iterator[tuple[str, type, float, str]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m e2e.latency.new_nodes", description=(__doc__ or "").strip())
+    parser = argparse.ArgumentParser(prog="measure new-nodes", description=(__doc__ or "").strip())
     parser.add_argument("--gangs", type=at_least_one, default=5, metavar="N", help="gangs, one after the other (5)")
     parser.add_argument("--size", type=at_least_one, default=4, metavar="N", help="nodes and pods of a gang (4)")
     for name, kind, default, text in _options():

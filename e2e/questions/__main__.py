@@ -1,4 +1,4 @@
-"""`make questions`: the seconds that commands take, from the API server, from a running scheduler and from files."""
+"""The seconds that commands take, from the API server, from a running scheduler and from files."""
 
 import argparse
 import asyncio
@@ -179,7 +179,7 @@ class _Stopwatch:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="make questions", description=__doc__)
+    parser = argparse.ArgumentParser(prog="measure questions", description=__doc__)
     parser.add_argument("--nodes", type=at_least_one, default=5000, metavar="N", help="nodes of 8 devices (5000)")
     parser.add_argument("--runs", type=at_least_one, default=5, metavar="N", help="runs of each command (5)")
     parser.add_argument("--cpu", action="store_true", help="also print CPU seconds of the command, and its exit status")

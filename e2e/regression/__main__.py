@@ -65,7 +65,7 @@ def _measured(home: Path, tool: Tool, arguments: Sequence[str]) -> tuple[Figure,
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="make regression",
+        prog="measure regression",
         description="Measure an earlier commit and this checkout in turns: what got worse?",
         epilog="All other arguments go to the tool: --only W1.",
         allow_abbrev=False,

@@ -22,7 +22,7 @@ _HEAD: Final = f"""\
 #   devices.owned  which devices Dovetail may allocate. The API server does not keep two schedulers from giving out the
 #                  same one. Here these are the devices of nodes with a label, so nothing happens before
 #                      kubectl label node NAME {OWNED_LABEL}=true
-#                  Keep pods with claims for other schedulers off these nodes (docs/operating.md, kube-scheduler).
+#                  Keep pods with claims for other schedulers off these nodes (docs/installing.md).
 #                  `owned: {{{{}}}}` is every device, where no other scheduler allocates any.
 #
 # Afterwards: dovetail check --test-pod. To remove it: dovetail pause, then kubectl delete -f install.yaml

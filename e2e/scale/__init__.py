@@ -1,10 +1,10 @@
 """
 What a large cluster costs a running scheduler, on a real control plane, and what two schedulers beside each other do.
 
-    make scale                                  # idle and freed: 5,000 nodes × 8 devices, 20,000 running pods
-    make scale ARGS="--nodes 500 --only idle"   # smaller, one of them
-    make scale ARGS="--only two --nodes 500"    # one Dovetail, two on their own nodes, two on the same nodes
-    make scale ARGS="--folder /tmp/cluster"     # keeps the cluster there: a further run does not fill it again
+    make measure ARGS=scale                            # idle and freed: 5,000 nodes × 8 devices, 20,000 running pods
+    make measure ARGS="scale --nodes 500 --only idle"  # smaller, one of them
+    make measure ARGS="scale --only two --nodes 500"   # one Dovetail, two on their own nodes, two on the same nodes
+    make measure ARGS="scale --folder /tmp/cluster"    # keeps the cluster there: a further run does not fill it again
 
 - `idle`: nothing happens but the kubelets' node status; CPU and memory of the scheduler with its worker.
 - `freed`: 10,000 pods of 100 specs wait, and one device is freed a second; how soon a pod gets it, and the CPU for it.

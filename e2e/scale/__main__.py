@@ -19,11 +19,13 @@ from e2e.controlplane.processes import ComponentError
 from e2e.scale import figures, full_cluster, several
 from e2e.scale.figures import Figure
 from e2e.scale.large import LargeCluster
+from e2e.scale.repaired import Repaired
 from e2e.scale.several import Several
 
 _CONNECTIONS: Final = 64
 _LARGE: Final = ("idle", "freed")
 _TWO: Final = "two"
+_REPAIR: Final = "repair"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,6 +53,9 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
                     options.turns
                 )
                 return found
+            if _REPAIR in chosen:
+                found += await Repaired(plane, session, kubeconfig, options.nodes).measure()
+                return found
             await full_cluster.fill(session, options.nodes)
             pods = options.pods or full_cluster.WAITING_PODS
             cluster = LargeCluster(plane, session, kubeconfig, options.nodes, pods)
@@ -62,8 +67,10 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="make scale", description=__doc__)
-    parser.add_argument("--only", action="append", choices=[*_LARGE, _TWO], help="only this; repeatable (idle, freed)")
+    parser = argparse.ArgumentParser(prog="measure scale", description=__doc__)
+    parser.add_argument(
+        "--only", action="append", choices=[*_LARGE, _TWO, _REPAIR], help="only this; repeatable (idle, freed)"
+    )
     parser.add_argument("--nodes", type=at_least_one, default=5000, metavar="N", help="nodes of 8 devices (5000)")
     parser.add_argument("--seconds", type=at_least_one, default=60, metavar="N", help="of each measurement (60)")
     parser.add_argument("--pods", type=at_least_one, metavar="N", help="pods that wait (freed: 10,000; two: 2,000)")

@@ -1,4 +1,4 @@
-"""`make takeover`: leaders are killed and stopped amid work, and the audit log says how soon the standby writes."""
+"""Leaders are killed and stopped amid work, and the audit log says how soon the standby writes."""
 
 import argparse
 import concurrent.futures
@@ -39,7 +39,7 @@ _LEFT_SECONDS: Final = 60.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run and print the table; 1 where a pod was not bound in time or the audit log shows a broken promise."""
-    parser = argparse.ArgumentParser(prog="make takeover", description=__doc__)
+    parser = argparse.ArgumentParser(prog="measure takeover", description=__doc__)
     parser.add_argument("--turns", type=at_least_one, default=10, metavar="N", help="takeovers of each kind (10)")
     options = parser.parse_args(arguments)
     try:

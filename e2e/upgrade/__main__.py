@@ -1,4 +1,4 @@
-"""`make upgrade`: the API server is upgraded and rolled back by one minor version while Dovetail schedules."""
+"""The API server is upgraded and rolled back by one minor version while Dovetail schedules."""
 
 import argparse
 import sys
@@ -86,7 +86,7 @@ def _change(plane: ControlPlane, running: dovetail.Dovetail, before: str, after:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m e2e.upgrade", description=__doc__)
+    parser = argparse.ArgumentParser(prog="measure upgrade", description=__doc__)
     parser.add_argument(
         "kubernetes", nargs="*", default=list(versions.SUPPORTED), help="the versions to go up and down (default: all)"
     )

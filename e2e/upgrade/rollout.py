@@ -1,4 +1,4 @@
-"""`make rollout`: Dovetail is upgraded from an earlier commit and rolled back, with pods that come and go."""
+"""Dovetail is upgraded from an earlier commit and rolled back, with pods that come and go."""
 
 import argparse
 import subprocess
@@ -49,7 +49,7 @@ class Handover:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Hand over in both directions; 1 when a pod was not bound or the audits found something."""
-    parser = argparse.ArgumentParser(prog="python -m e2e.upgrade.rollout", description=__doc__)
+    parser = argparse.ArgumentParser(prog="measure rollout", description=__doc__)
     parser.add_argument("commit", nargs="?", default=BEFORE, help="the version before (default: %(default)s)")
     options = parser.parse_args(arguments)
     try:

@@ -1,7 +1,7 @@
 """Both columns as one table: test, kube-scheduler, Dovetail, and what explains a difference (pure)."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich import box
@@ -12,8 +12,10 @@ from e2e.upstream import known
 from e2e.upstream.results import UpstreamResult
 
 WORDS = {"pass": "passes", "fail": "fails", "skip": "skipped", "unfinished": "did not end", "": "–"}
-MOST_ROWS = 100
+MOST_ROWS = 50
 """A page shows no longer table whole."""
+MOST_ALIKE = 3
+"""Of more tests in such a table that differ for one reason, it names the first."""
 COLOURS = {"pass": "green", "skip": "dim", "fail": "red", "unfinished": "red"}
 
 
@@ -69,16 +71,30 @@ def summary(all_lines: Sequence[Line]) -> str:
 
 
 def markdown(all_lines: Sequence[Line]) -> str:
-    """Write the lines as a table of a page; a long one has the tests that fail with Dovetail only."""
-    shown, rest = list(all_lines), ""
-    if len(shown) > MOST_ROWS:
-        shown = [line for line in all_lines if line.dovetail in {"fail", "unfinished"}]
-        rest = _left_out(all_lines)
-    rows = (
-        f"| {line.test} | {WORDS[line.kube_scheduler]} | {WORDS[line.dovetail]} | {line.because} |" for line in shown
-    )
-    table = ("", "| test | kube-scheduler | Dovetail | why |", "|---|---|---|---|", *rows) if shown else ()
+    """Write the lines as a table of a page; a long one has the tests that fail with Dovetail only, by reason."""
+    if len(all_lines) > MOST_ROWS:
+        failing = [line for line in all_lines if line.dovetail in {"fail", "unfinished"}]
+        rest, rows = _left_out(all_lines), [_row(tests, line) for line, tests in _alike(failing)]
+    else:
+        rest, rows = "", [_row(line.test, line) for line in all_lines]
+    table = ("", "| test | kube-scheduler | Dovetail | why |", "|---|---|---|---|", *rows) if rows else ()
     return "\n".join((summary(all_lines) + rest, *table))
+
+
+def _row(tests: str, line: Line) -> str:
+    return f"| {tests} | {WORDS[line.kube_scheduler]} | {WORDS[line.dovetail]} | {line.because} |"
+
+
+def _alike(failing: Sequence[Line]) -> Iterator[tuple[Line, str]]:
+    """Give a line for each test, or for many with the same outcomes and reason, with the names to show."""
+    groups: dict[tuple[str, str, str], list[Line]] = {}
+    for line in failing:
+        groups.setdefault((line.kube_scheduler, line.dovetail, line.because), []).append(line)
+    for first, *others in groups.values():
+        if len(others) >= MOST_ALIKE and first.because:
+            yield first, f"{first.test} and {len(others)} more"
+        else:
+            yield from ((line, line.test) for line in (first, *others))
 
 
 def _left_out(all_lines: Sequence[Line]) -> str:

@@ -193,6 +193,6 @@ def completed(status: int, forbidden: tuple[str, ...], *, is_configured: bool = 
     if forbidden:
         warn(
             f"cannot list {', '.join(forbidden)}: forbidden. The answer leaves them out; the ClusterRole "
-            "dovetail-viewer allows it (docs/operating.md)"
+            "dovetail-viewer allows it (docs/installing.md)"
         )
     return ExitStatus.INCOMPLETE if forbidden or not is_configured else status

@@ -1,7 +1,7 @@
 """
 Decisions, bindings and evictions as frozen values.
 
-The encoded fields (camelCase, empty ones left out) are the items of the API's `History`; docs/history.md lists them.
+The encoded fields (camelCase, empty ones left out) are the items of the API's `History`; docs/reference/documents.md.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

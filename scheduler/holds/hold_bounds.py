@@ -14,7 +14,7 @@ def refusals(hold: DeviceHold, seconds: float, others: Iterable[DeviceHold], lim
     if unnamed := next((each for each in hold.places if not each.pods.is_set or not each.pods.namespace), None):
         yield f"place {unnamed.index} is for no pods: name their namespace and a uid, labels or the annotation"
     if seconds > limits.max_seconds:
-        yield f"it is for {seconds:.0f} s, and holds.maxSeconds is {limits.max_seconds}"
+        yield f"it is for {seconds:.0f} s, and deviceHolds.maxSeconds is {limits.max_seconds}"
     if seconds <= 0:
         yield "its deadline has passed"
     yield from _too_many("", hold, others, (limits.max_holds, limits.max_devices))
@@ -29,10 +29,10 @@ def _too_many(namespace: str, hold: DeviceHold, others: tuple[DeviceHold, ...], 
     most_holds, most_devices = most
     count = sum(any(namespace in ("", each.pods.namespace) for each in other.open_places) for other in others)
     if count + 1 > most_holds:
-        yield f"there are {count} holds{whose}, and holds.maxHolds{setting} is {most_holds}"
+        yield f"there are {count} holds{whose}, and deviceHolds.maxHolds{setting} is {most_holds}"
     held, wanted = _devices(others, namespace), _devices((hold,), namespace)
     if wanted and held + wanted > most_devices:
-        limit = f"holds.maxDevices{setting} is {most_devices}"
+        limit = f"deviceHolds.maxDevices{setting} is {most_devices}"
         yield f"it needs {wanted} devices beside {held} that are held{whose}, and {limit}"
 
 

@@ -121,8 +121,8 @@ class HoldKeeper:
         self.subscribers: Final[list[Callable[[HoldNews], None]]] = []
         self._ends: Final[dict[str, tuple[HoldEnding, str]]] = {}
         """Why holds end, by uid, from then on until the watch shows that they are gone."""
-        self._unwanted: Final[set[str]] = set()
-        """Names of holds that were given up before it was known whether they are stored."""
+        self._unwanted: Final[dict[str, DeviceHold]] = {}
+        """Holds by name that were given up before it was known whether they are stored."""
         self._sent: Final[Cooldown[tuple[str, str]]] = Cooldown(_AGAIN_SECONDS, clock)
         """Writes by uid and version of the hold ("" for its deletion)."""
         self._nodes: Final[dict[str, None]] = {}
@@ -139,6 +139,8 @@ class HoldKeeper:
         """
         known = self._cluster.holds.get(request.name)
         if known is not None and known.uid and known.owner.uid == request.owner.uid:
+            if known.uid in self._ends:
+                raise HoldRefused(f"DeviceHold {known.name} is ending")
             return _known(known)
         return self._kept(self._assumed(request), request.seconds)
 
@@ -182,7 +184,7 @@ class HoldKeeper:
         if reason:
             _log.info(logs.HOLD_REFUSED, owner=str(hold.owner), reason=reason)
             raise HoldRefused(reason)
-        self._unwanted.discard(hold.name)
+        self._unwanted.pop(hold.name, None)
         self._wake(self._cluster.holds.make(hold))
         return hold
 
@@ -212,14 +214,15 @@ class HoldKeeper:
 
     def _give_up(self, hold: DeviceHold) -> None:
         """Hold nothing for a request that has failed; a hold that is stored after all is deleted once it is seen."""
-        self._unwanted.add(hold.name)
+        self._unwanted[hold.name] = hold
         self._wake(self._cluster.holds.forget(hold.name))
         self._release_unwanted(hold.name)
 
     def _release_unwanted(self, name: str) -> None:
-        hold = self._cluster.holds.seen(Kind.HOLDS, name)
-        if hold is not None and name in self._unwanted:
-            self._unwanted.discard(name)
+        """End a hold that was given up; one of another owner has the name of its own right."""
+        hold, unwanted = self._cluster.holds.seen(Kind.HOLDS, name), self._unwanted.get(name)
+        if hold is not None and unwanted is not None and hold.owner.uid == unwanted.owner.uid:
+            del self._unwanted[name]
             self.release(hold.uid)
 
     def _end(self, uid: str, ending: HoldEnding, message: str) -> None:
@@ -302,6 +305,8 @@ class HoldKeeper:
     async def look(self) -> None:
         """Note lost places, end the holds that are over, and write what has been used up."""
         self._note_lost()
+        for hold in [each for each in self._unwanted.values() if self._is_late(each)]:
+            del self._unwanted[hold.name]
         holds = [each for each in self._cluster.holds.values() if self._is_watched(each)]
         gone = await self._owners.gone(each.owner for each in holds)
         for hold in holds:
@@ -309,7 +314,8 @@ class HoldKeeper:
             if ending is not None:
                 self._end(hold.uid, ending, message)
         self._metrics.held_places.set(sum(len(hold.open_places) for hold in holds))
-        await together([*map(self._delete, self._ended(holds)), *map(self._write_status, holds)])
+        ended = [hold for hold in self._cluster.holds.values() if self._is_to_delete(hold)]
+        await together([*map(self._delete, ended), *map(self._write_status, holds)])
 
     def _note_lost(self) -> None:
         nodes, pools = tuple(self._nodes), tuple(self._pools)
@@ -324,9 +330,18 @@ class HoldKeeper:
         """Whether the watch shows a hold; one that it has not shown long after its deadline is forgotten."""
         if self._cluster.holds.seen(Kind.HOLDS, hold.name) is not None:
             return True
-        if self._wall() > hold.deadline + _LATE_SECONDS:
-            self._wake(self._cluster.holds.forget(hold.name))
+        if self._is_late(hold):
+            self._gone_unseen(hold)
         return False
+
+    def _is_late(self, hold: DeviceHold) -> bool:
+        return self._wall() > hold.deadline + _LATE_SECONDS
+
+    def _gone_unseen(self, hold: DeviceHold) -> None:
+        """Forget a hold that no watch has shown, and that is there no more."""
+        self._wake(self._cluster.holds.forget(hold.name))
+        ending, message = self._ends.pop(hold.uid, (HoldEnding.DEADLINE, ""))
+        self._tell(HoldNews(hold, ending, message))
 
     def _ending(self, hold: DeviceHold, gone: dict[str, str]) -> tuple[HoldEnding | None, str]:
         if hold.deadline and self._wall() >= hold.deadline:
@@ -337,8 +352,8 @@ class HoldKeeper:
             return (HoldEnding.LOST, hold.lost[-1].message) if hold.lost else (HoldEnding.USED, "")
         return None, ""
 
-    def _ended(self, holds: Iterable[DeviceHold]) -> Iterator[DeviceHold]:
-        return (hold for hold in holds if hold.uid in self._ends and self._sent.try_start((hold.uid, "")))
+    def _is_to_delete(self, hold: DeviceHold) -> bool:
+        return hold.uid in self._ends and self._sent.try_start((hold.uid, ""))
 
     async def _delete(self, hold: DeviceHold) -> None:
         with self._confined(hold=hold.name):
@@ -346,6 +361,9 @@ class HoldKeeper:
                 await self._writer.write(partial(hold_writes.delete_hold, self._client, hold.name, hold.uid))
             except KubeError as error:
                 _log.warning(logs.HOLD_WRITE_FAILED, hold=hold.name, error=str(error))
+                return
+            if hold.uid in self._ends and self._cluster.holds.seen(Kind.HOLDS, hold.name) is None:
+                self._gone_unseen(hold)  # a list after a broken watch may never show it
 
     async def _write_status(self, hold: DeviceHold) -> None:
         """Write which places are used up and lost, unless the hold ends."""

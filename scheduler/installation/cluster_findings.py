@@ -201,7 +201,7 @@ def _other_schedulers(fleet: FleetAnswer, names: Collection[str]) -> Iterator[Fi
             f"pods of {name} hold {counted(count, 'device')} that Dovetail allocates too. The API server does not "
             "check that a device is given out once"
         )
-        yield Finding(FindingState.WARNING, "schedulers", text, "docs/operating.md, “Beside kube-scheduler”")
+        yield Finding(FindingState.WARNING, "schedulers", text, "docs/installing.md, “Beside kube-scheduler”")
 
 
 def other_schedulers(fleet: FleetAnswer, names: Collection[str]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Whether the policy is in force that keeps allocations of several schedulers apart (docs/admission.md)."""
+"""Whether the policy is in force that keeps allocations of several schedulers apart (docs/tenancy.md)."""
 
 from scheduler.installation.installation_checks import ALLOCATIONS
 from scheduler.kube import paths

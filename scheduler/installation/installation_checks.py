@@ -170,7 +170,7 @@ def of_step(step: TrialStep, namespace: str) -> CheckLine:
 
 def of_fence(has_policy: bool | None, other_schedulers: tuple[str, ...]) -> CheckLine:  # noqa: FBT001 - what was found
     """Check that no other scheduler can allocate the same devices."""
-    step = "docs/admission.md: deploy/admission/allocations"
+    step = "docs/tenancy.md: deploy/admission/allocations"
     if has_policy:
         return CheckLine(CheckResult.PASSED, "fence", f"the policy {ALLOCATIONS} keeps allocations of schedulers apart")
     if has_policy is None:

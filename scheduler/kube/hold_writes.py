@@ -22,6 +22,7 @@ from scheduler.kube.decode import json_parts
 from scheduler.kube.decode.objects import decode
 from scheduler.kube.errors import AnswerLost, Conflict, DecodeError, NotFound
 from scheduler.kube.writes import WRITE_SECONDS
+from scheduler.unreadable import cut
 from solver.domain import (
     ANY_ADDRESS,
     DOVETAIL_GROUP,
@@ -39,6 +40,8 @@ Json = dict[str, Any]
 
 MOST_BYTES: Final = 1_400_000
 """The largest body of a hold: etcd takes requests of 1.5 MiB, and the server adds what it knows of the fields."""
+MOST_MESSAGE: Final = 512
+"""The most characters of a message in the status."""
 _FINISHED: Final = frozenset(
     {"Cancelled", "Complete", "Completed", "Done", "Failed", "Finished", "Stopped", "Succeeded"}
 )
@@ -177,7 +180,10 @@ async def note_places(
 
     `Conflict` where the object has changed since.
     """
-    status = {"used": list(used), "lost": [{"place": each.place, "message": each.message} for each in lost]}
+    status = {
+        "used": list(used),
+        "lost": [{"place": each.place, "message": cut(each.message, MOST_MESSAGE)} for each in lost],
+    }
     body = {"metadata": {"uid": hold.uid, "resourceVersion": hold.resource_version}, "status": status}
     await client.request(
         "PATCH",
@@ -212,20 +218,11 @@ class _Metadata(msgspec.Struct):
     deletion_timestamp: str | None = msgspec.field(name="deletionTimestamp", default=None)
 
 
-class _Condition(msgspec.Struct):
-    type: str = ""
-    status: str = ""
-
-
-class _Status(msgspec.Struct):
-    phase: Any = None
-    state: Any = None
-    conditions: list[_Condition] | None = None
-
-
 class _Object(msgspec.Struct):
+    """A status may be of any form: the kind is somebody else's."""
+
     metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-    status: _Status | None = None
+    status: Any = None
 
 
 _objects: Final = msgspec.json.Decoder(_Object)
@@ -239,10 +236,18 @@ async def read_owner(client: Client, owner: HoldOwner, *, timeout_seconds: float
 
     def decoded(body: bytes) -> OwnerState:
         found = json_parts.decode(_objects, body)
-        status = found.status or _Status()
-        marks = {each.type for each in status.conditions or () if each.status == "True"}
-        marks |= {str(status.phase), str(status.state)}
-        has_ended = found.metadata.deletion_timestamp is not None or not marks.isdisjoint(_FINISHED)
+        has_ended = found.metadata.deletion_timestamp is not None or not _FINISHED.isdisjoint(_marks(found.status))
         return OwnerState(found.metadata.uid, has_ended)
 
     return await writes.read_object(client, path, timeout_seconds, decoded)
+
+
+def _marks(status: object) -> Iterator[str]:
+    """Return the phase and the state of an object, and its conditions that are true."""
+    if not isinstance(status, dict):
+        return
+    conditions = status.get("conditions")
+    yield from (str(status.get(each)) for each in ("phase", "state"))
+    for each in conditions if isinstance(conditions, list) else ():
+        if isinstance(each, dict) and each.get("status") == "True":
+            yield str(each.get("type"))

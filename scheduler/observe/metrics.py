@@ -335,7 +335,7 @@ class Metrics:
         )
         self.fragmentation = self._gauge(
             "dovetail_fragmentation_ratio",
-            "Part of a class's free devices that a typical request cannot use (FGD, ATC '23): docs/devices.md.",
+            "Part of a class's free devices of no use to a typical claim (FGD, ATC '23): docs/devices.md.",
             ("device_class",),
         )
         self.fleet_fragmentation = self._gauge(

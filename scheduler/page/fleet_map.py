@@ -2,7 +2,7 @@
 The document of the map: the fleet in columns, with the numbers of `dovetail free` and the pods that wait.
 
 A column has a number for each row of its table. A text column has indices of `FleetMap.texts`, which has each text
-once. -1 stands for what is not there. docs/map.md describes the fields for readers of the JSON.
+once. -1 stands for what is not there. docs/reference/documents.md has the fields for readers of the JSON.
 """
 
 from collections import Counter, defaultdict

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from scheduler.holds.hold_keeper import HoldKeeper, HoldRefused, HoldRequest
 from scheduler.kube import pod_writes, repair_plans
+from scheduler.kube.errors import KubeError
 from scheduler.kube.pod_writes import EvictionBlocked
 from scheduler.kube.repair_plans import MoveProgress, MoveState, PlannedMove, PlanState, RepairPlan
 from scheduler.observe import logs
@@ -23,8 +24,7 @@ from scheduler.repair.advisor import Advisor, AdvisorParts
 from scheduler.repair.next_move import Act, ClusterView, NextAct, Successor, next_act
 from scheduler.repair.plan_record import PlanRecord
 from scheduler.status.status_writer import StatusWriter
-from solver import place_of
-from solver.domain import Allocation, DeviceHold, HeldPlace, HoldOwner, Pod, PodMatcher, Seat, Victim
+from solver.domain import Allocation, DeviceHold, HeldPlace, HoldOwner, Pod, PodMatcher, Seat, Victim, open_seats
 
 MOVED: Final = "MovedByRepair"
 """The reason of the condition DisruptionTarget of a pod that a repair evicts."""
@@ -172,6 +172,7 @@ class Executor:
 
     async def _evict_step(self, plan: RepairPlan, moves: Sequence[PlannedMove]) -> bool:
         """Evict pods together: first all are tried, and where one is refused none is evicted. Whether all were."""
+        pods = {move.uid: self._pod(move) for move in moves}
         victims = [
             Victim(pod=move.pod, pod_uid=move.uid, node=move.source, message=f"moved by RepairPlan {plan.name}")
             for move in moves
@@ -185,13 +186,16 @@ class Executor:
                     await self._refused(plan, victim, str(error))
                     return False
         for victim, move in zip(victims, moves, strict=True):
-            pod = self._pod(move)
-            if pod is not None:
+            pod = pods[move.uid]
+            if pod is not None:  # it may be gone by now, and is told all the same
                 self._status.record_moved(pod, plan.name, plan.spec.goal.subject)
                 mark = partial(
                     pod_writes.mark_preempted, self._parts.client, victim, victim.message, pod.generation, reason=MOVED
                 )
-                await self._parts.writer.write(mark, is_status=True)
+                try:
+                    await self._parts.writer.write(mark, is_status=True)
+                except KubeError as error:
+                    _log.debug(logs.EVENT_DROPPED, error=str(error))
             self._metrics.repair_moves.labels(plan.spec.goal.kind, "evicted").inc()
             _log.info(logs.REPAIR_EVICTED, plan=plan.name, pod=str(victim.pod), node=victim.node, to=move.target)
         return True
@@ -229,6 +233,7 @@ class Executor:
         return ClusterView(
             pod=self._pod,
             rooms=partial(self._rooms, plan),
+            is_open=self._is_open,
             successor=self._successor,
             are_wanted_placed=partial(self._are_wanted_placed, plan),
         )
@@ -236,10 +241,14 @@ class Executor:
     def _rooms(self, plan: RepairPlan, left: Sequence[PlannedMove]) -> dict[str, str]:
         """Return the held places (`Seat.id`) for the first moves that are left; none where others have got one."""
         hold = self._hold(plan, left[0].step)
-        if hold is None or hold.lost:
+        if hold is None or hold.lost or hold.used:
             return {}
         targeted = (move for move in left if move.target)
         return {move.uid: Seat(hold, place).id for move, place in zip(targeted, hold.places, strict=False)}
+
+    def _is_open(self, place: str) -> bool:
+        """Whether a place is held still and unused: else its pod may not be evicted any more."""
+        return any(seat.id == place for seat in open_seats(self._parts.cluster.holds.values()))
 
     def _pod(self, move: PlannedMove) -> Pod | None:
         """Return the pod of a move, None where it is gone, or another one has its name."""
@@ -261,4 +270,4 @@ class Executor:
 
 def _place(pod: Pod, node: str, allocations: Sequence[Allocation], pods: PodMatcher) -> HeldPlace:
     """Return a place for pods that ask for the same as a pod does."""
-    return place_of(pod, node, [each for allocation in allocations for each in allocation.results], pods)
+    return HeldPlace.of(pod, node, [each for allocation in allocations for each in allocation.results], pods)

@@ -61,13 +61,14 @@ class ClusterView:
     What is seen of the cluster.
 
     `pod` finds a pod by its move, None where it is gone. `rooms` gives the places that are held for the successors of
-    the first of some moves, by the uid of the pod that leaves; none where no hold is seen. `successor` finds the bound
-    pod that uses such a place. `are_wanted_placed` says whether the pods that the plan is for have their places, or are
-    gone.
+    the first of some moves, by the uid of the pod that leaves; none where no hold is seen. `is_open` says whether such
+    a place is held still, and no pod has used it. `successor` finds the bound pod that has. `are_wanted_placed` says
+    whether the pods that the plan is for have their places, or are gone.
     """
 
     pod: Callable[[PlannedMove], Pod | None]
     rooms: Callable[[Sequence[PlannedMove]], Mapping[str, str]]
+    is_open: Callable[[str], bool]
     successor: Callable[[PlannedMove, str], Successor | None]
     are_wanted_placed: Callable[[], bool]
 
@@ -130,7 +131,12 @@ def _under_way(plan: RepairPlan, begun: Sequence[PlannedMove], record: PlanRecor
         pod = view.pod(move)
         if progress is None:
             continue
-        if pod is not None and not pod.is_deleting:
+        is_staying = pod is not None and not pod.is_deleting
+        if is_staying and move.target and not view.is_open(progress.place):  # taken, or its time has passed
+            message = f"pod {move.pod}: the room for its successor is held no more"
+            noted.append(_settled(progress, MoveState.FAILED, None, message))
+            continue
+        if is_staying:
             staying.append(move)
         successor = view.successor(move, progress.place) if move.target else Successor("", "")
         if pod is None and successor is not None:

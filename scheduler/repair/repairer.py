@@ -40,7 +40,7 @@ class Repairer:
         self._metrics: Final = reports[1]
         self._clock: Final = clock
         self._advisor: Final = Advisor(parts, settings, clock)
-        limits = float(settings.holds.max_seconds), clock
+        limits = float(settings.device_holds.max_seconds), clock
         self._executor: Final = Executor(parts, self._advisor, keeper, reports, limits)
         self._last_error = ""
         self._wakes = False

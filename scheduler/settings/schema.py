@@ -305,7 +305,7 @@ class Settings(Section, frozen=True):
     node_reservations: NodeReservations = NodeReservations()
     """How many nodes are reserved for starving pods."""
 
-    holds: HoldLimits = HoldLimits()
+    device_holds: HoldLimits = HoldLimits()
     """How much room may be held for pods to come."""
 
     repair: RepairSettings = RepairSettings()

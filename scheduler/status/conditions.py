@@ -5,8 +5,8 @@ The message begins with kube-scheduler's, word for word: `0/12 nodes are availab
 allocate all claims.` Then comes what to write instead, where that is known, and then what Dovetail knows besides:
 `Hint: split it over pods with at most 8 each. request gpus: needs 16 devices, 12 match, 3 free.`
 
-The reason is one of a closed list (docs/conditions.md). It is `Unschedulable` wherever kube-scheduler writes that:
-autoscalers (Cluster Autoscaler, Karpenter) act on it, and simulate by kube-scheduler's rules whether a new node helps.
+The reason is one of a closed list (docs/reference/reasons.md). It is `Unschedulable` wherever kube-scheduler writes
+that: autoscalers (Cluster Autoscaler, Karpenter) act on it, and simulate by its rules whether a new node helps.
 Where only a rule or a wait of Dovetail keeps a pod from a node, kube-scheduler would bind it, and no new node helps.
 
 With `messages.inventory: false` no message names a node or device. The solver leaves them out of its reasons itself
@@ -27,50 +27,93 @@ from solver.domain import FITS_ALONE, Reason, ReasonCode, wording
 
 
 class ConditionReason(StrEnum):
-    """What `kubectl get pod -o yaml` shows as the reason of PodScheduled=False."""
+    """
+    What `kubectl get pod -o yaml` shows as the reason of PodScheduled=False.
+
+    The docstrings are the reference of these reasons (docs/reference/reasons.md): when there is one, and what helps.
+    """
 
     UNSCHEDULABLE = "Unschedulable"
-    """No existing node can take the pod, by kube-scheduler's rules."""
+    """
+    No existing node can take the pod by kube-scheduler's rules, or a claim is in use by other pods or on other nodes,
+    or a DeviceClass or volume is missing. A node helps (autoscalers act on this reason), the end of a running pod, the
+    class, or the volume.
+    """
     POD_INVALID = "PodInvalid"
-    """The pod or its group cannot be decoded, or the pods of the group contradict each other."""
+    """The pod or its group cannot be read, or the pods of the group contradict each other. Another pod helps."""
     MEMBER_CANNOT_START = "MemberCannotStart"
-    """A member of the pod's group can start on no node, existing or new, and the group not without it."""
+    """
+    A pod of the group can start on no node, whatever nodes come, and the group not without it: its claim is another
+    pod's or invalid, its class does not exist, its volume is lost, or its node selection contradicts itself. All
+    waiting pods of the group have this reason, and the message names the pod that has to change.
+    """
     CLAIM_INVALID = "ClaimInvalid"
-    """A claim cannot be allocated as it is written, or belongs to another pod."""
+    """
+    No node can serve the claim as it is written: a selector fails, it asks for more than 32 devices, belongs to another
+    pod, or costs more than one decision may spend. A new claim or template helps, as a claim cannot be changed.
+    """
     WAITING_FOR_CLAIMS = "WaitingForClaims"
-    """A claim does not exist yet or is being deleted."""
+    """
+    A claim does not exist yet or is being deleted. If its template is missing, or a ResourceQuota keeps it from being
+    created, the message says so.
+    """
     CLAIM_TAINTED = "ClaimTainted"
-    """A claim is allocated, and one of its devices has got an untolerated taint since."""
+    """
+    A device of an allocated claim has got a taint since. The end of the claim's other consumers helps, or a toleration
+    in a new claim.
+    """
     WAITING_FOR_VOLUMES = "WaitingForVolumes"
-    """A volume was not provisioned or bound in time, or other pods of the batch got it."""
+    """A volume was not provisioned or bound in time, or went to other pods of the same decision."""
     WAITING_FOR_MEMBERS = "WaitingForMembers"
-    """The pod's group is not complete."""
+    """The pod's group is not complete: other members are missing."""
     NO_SHAPE_HELPS = "NoShapeHelps"
-    """No node that can be added would take the pod, as the configuration says that all shapes are known."""
+    """
+    With `autoscaling.shapesComplete`: the pod fits on none of the nodes if they were empty, and these show every shape
+    that can be added. Another pod helps, or a new kind of node.
+    """
     WAITING_FOR_VICTIMS = "WaitingForVictims"
-    """Pods were evicted for this one and still terminate."""
+    """Pods were evicted for this one and have not ended yet. `nominatedNodeName` is its node."""
     BINDING_CONDITIONS = "BindingConditionsPending"
-    """A node is chosen, and the binding conditions of the pod's devices are not True yet."""
+    """A node is chosen (`nominatedNodeName`), and the driver prepares the devices there."""
     BINDING_FAILED = "BindingFailed"
-    """Binding conditions of devices failed; the pod is scheduled again."""
+    """The devices failed or were not ready in time. The pod is decided again."""
     DEVICES_NOT_OWNED = "DevicesNotOwned"
-    """Matching devices are left to another scheduler by the configuration."""
+    """The devices that match belong to another scheduler by the configuration (`devices.owned`)."""
     DEVICES_OFFERED_TWICE = "DevicesOfferedTwice"
-    """Matching devices are offered by a device plugin of their node too."""
+    """
+    A device plugin of the node offers the devices that match as well. `devices.allocateOnDevicePluginNodes` helps, or
+    another setup of the driver.
+    """
     DEVICES_AVOIDED = "DevicesAvoided"
-    """Matching devices are not used for a while, because their binding conditions failed."""
+    """
+    The devices that match rest because they were not ready for a pod: 1 s after the first failure, twice as long after
+    each further one, `commit.avoidFailedDeviceSeconds` at most.
+    """
     QUOTA_EXCEEDED = "QuotaExceeded"
-    """A DeviceQuota of the pod's namespace allows no more devices: a new node does not help."""
+    """
+    A DeviceQuota of the pod's namespace, or one above it, has no room for the devices that the pod needs. The message
+    names quota, class, held, limit and asked. The end of a claim of the quota helps, or a higher limit; a new node does
+    not.
+    """
     NODE_RESERVED = "NodeReserved"
-    """A fitting node is reserved for a pod that waits for too long."""
+    """
+    A node that could take the pod now is reserved for a pod that others passed for longer than
+    `queue.starvationSeconds`.
+    """
     ROOM_HELD = "RoomHeld"
-    """A node has room for the pod that is held for other pods, which are still to come."""
+    """
+    There is room, and a DeviceHold keeps it for other pods to come (docs/holds.md). The end of the hold helps: its pods
+    have come, its owner is gone, or its deadline has passed.
+    """
     TOO_COSTLY = "TooCostly"
-    """A decision about the pod takes too much time or memory, or the namespace has used its share."""
+    """
+    The decision takes more time or memory than one may, or the namespace has used up its time for such decisions.
+    Simpler selectors help, fewer alternatives and constraints, or time.
+    """
     WAITING_FOR_ROOM = "WaitingForRoom"
-    """The pod fits alone, but other pods were placed there, or no plan with it was found yet."""
+    """The pod alone would fit: the room goes to pods before it, or no plan with it was found in time."""
     SCHEDULER_ERROR = "SchedulerError"
-    """The scheduler or a write failed; the pod is tried again."""
+    """Something failed in the scheduler or on the way to the API server; the scheduler tries again."""
 
 
 CONDITION: Final[dict[ReasonCode, ConditionReason]] = {

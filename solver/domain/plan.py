@@ -194,7 +194,7 @@ class GoalKind(StrEnum):
     NODES = "Nodes"
     """Nodes are cordoned, or have a maintenance taint."""
     FRAGMENTATION = "Fragmentation"
-    """Free devices are scattered so that typical requests cannot use them."""
+    """Free devices are scattered over nodes, so that typical claims cannot use them."""
 
 
 class RepairGoal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

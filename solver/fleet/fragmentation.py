@@ -1,5 +1,5 @@
 """
-Fragmentation: the part of the available devices that the typical request cannot use.
+Fragmentation: the part of the available devices that a typical claim cannot use, as their node has too few left.
 
 The definition is that of FGD (Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with
 Fragmentation Gradient Descent", USENIX ATC '23), for whole devices of one DeviceClass:

@@ -1,10 +1,10 @@
 """The places of a plan: what each of its pods takes of its node, for a hold until the pods come."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from solver.domain import Batch, ClaimId, DeviceResult, HeldPlace, PlaceDevice, Plan, Pod, PodId, PodMatcher, Snapshot
+from solver.domain import Batch, ClaimId, HeldPlace, Plan, PodId, PodMatcher, Snapshot
 from solver.preemption.what_if import snapshot_after
 
 
@@ -28,22 +28,6 @@ def places_of(
         if placement.pod not in matchers:
             continue
         results = (each for claim in own for each in made[claim].results)
-        place = place_of(pod, pod.node_name, results, matchers[placement.pod])
+        place = HeldPlace.of(pod, pod.node_name, results, matchers[placement.pod])
         places.append(replace(place, index=len(places)))
     return tuple(places)
-
-
-def place_of(pod: Pod, node: str, results: Iterable[DeviceResult], pods: PodMatcher) -> HeldPlace:
-    """Return a place on a node for `pods` that take as much as a pod, with the devices of its claims' results."""
-    return HeldPlace(
-        index=0,
-        pods=pods,
-        node=node,
-        requests=pod.requests,
-        host_ports=pod.host_ports,
-        devices=tuple(
-            PlaceDevice(device=each.device, share_id=each.share_id, consumed_capacity=each.consumed_capacity)
-            for each in results
-            if not each.admin_access
-        ),
-    )

@@ -45,6 +45,6 @@ def test_every_alert_has_a_paragraph_of_the_runbook() -> None:
 
 
 def test_the_page_of_series_lists_every_alert() -> None:
-    text = (house.ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    text = (house.ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| \[(Dovetail\w+)\]", text, re.MULTILINE)
     assert sorted(listed) == sorted(RULES)

@@ -96,7 +96,7 @@ def test_the_link_to_the_files_of_monitoring_is_relative() -> None:
     assert (CHART / "monitoring").readlink() == Path("../monitoring")
 
 
-@pytest.mark.parametrize("page", ["operating.md", "from-kube-scheduler.md"])
+@pytest.mark.parametrize("page", ["installing.md", "coming-from.md"])
 def test_the_values_that_a_page_shows_fit_the_schema(page: str) -> None:
     text = (house.ROOT / "docs" / page).read_text(encoding="utf-8")
     (shown,) = [each.removeprefix("# mine.yaml\n") for each in blocks(text) if "image:\n  repository:" in each]

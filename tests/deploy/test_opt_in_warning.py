@@ -106,7 +106,7 @@ def test_others_are_not_told_anything(warning_policy: ControlPlane, warned: str,
 
 def test_the_page_shows_the_warning_as_it_is(warning_policy: ControlPlane, warned: str) -> None:
     said = _warning(warning_policy, warned, _deployment()).removeprefix('299 - "').removesuffix('"')
-    page = (REPOSITORY / "docs" / "opt-in.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs" / "installing.md").read_text(encoding="utf-8")
     assert f"Warning: {said.replace(warned, 'ml')}" in " ".join(page.split())
 
 

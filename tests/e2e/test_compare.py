@@ -1,4 +1,4 @@
-"""`make compare`: the table from recorded samples (pure), scenarios that are fair, one small comparison for real."""
+"""`measure compare`: the table from recorded samples (pure), scenarios that are fair, one small comparison for real."""
 
 import itertools
 from collections import Counter

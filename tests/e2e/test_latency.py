@@ -1,4 +1,4 @@
-"""`make latency`: the table from recorded runs (pure), and one small run for real."""
+"""`make measure ARGS=latency`: the table from recorded runs (pure), and one small run for real."""
 
 import math
 from io import StringIO

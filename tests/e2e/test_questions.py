@@ -1,4 +1,4 @@
-"""`make questions`: the generated cluster, and that the table of the docs asks the same questions."""
+"""`make measure ARGS=questions`: the generated cluster, and that the table of the docs asks the same questions."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`make regression`: figures are read from what tools record, and a figure is worse only beyond the spread."""
+"""`measure regression`: figures are read from what tools record, and a figure is worse only beyond the spread."""
 
 from pathlib import Path
 

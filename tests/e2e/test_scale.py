@@ -1,4 +1,4 @@
-"""`make scale`: what it counts of processes, and how it writes figures."""
+"""`make measure ARGS=scale`: what it counts of processes, and how it writes figures."""
 
 import subprocess
 import sys

@@ -171,6 +171,16 @@ def test_a_long_table_of_the_page_has_what_fails_and_counts_what_is_not_run(monk
     assert "| T/a | passes | passes |  |" in compatibility.markdown(lines[:3])
 
 
+def test_a_long_table_of_the_page_names_one_of_many_tests_that_differ_for_one_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compatibility, "MOST_ROWS", 3)
+    lines = [Line(test=f"T/{each}", kube_scheduler="pass", dovetail="fail", because="An entry") for each in "abcd"]
+    lines += [Line(test=f"T/{each}", kube_scheduler="pass", dovetail="fail") for each in "efgh"]
+    rows = [row.split(" | ")[0] for row in compatibility.markdown(lines).splitlines() if row.startswith("| T")]
+    assert rows == ["| T/a and 3 more", "| T/e", "| T/f", "| T/g", "| T/h"]
+
+
 def test_every_known_difference_is_an_entry_of_the_page() -> None:
     assert {each.because for each in known.differences()} <= known.headings()
 

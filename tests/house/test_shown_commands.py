@@ -9,6 +9,7 @@ from functools import cache
 
 import pytest
 
+from e2e.measure import TOOLS
 from scheduler.cli.main import COMMANDS, parser_of_line
 from tests.support import house
 
@@ -98,9 +99,14 @@ def test_targets_exist_with_their_variables_and_options(document: str) -> None:
     for line in shown:
         target, *settings = shlex.split(_MAKE.sub("", line, count=1), comments=True)
         named = dict(each.partition("=")[::2] for each in settings)
+        module = MODULES.get(target, "")
         unknown = [name for name in named if f"$({name})" not in MAKEFILE]
         flags = [word for word in named.get("ARGS", "").split() if word.startswith("--") and word != "--help"]
-        unknown += [flag for flag in flags if target in MODULES and f'"{flag}"' not in _source(MODULES[target])]
+        if target == "measure" and "ARGS" in named:
+            tool = TOOLS.get(named["ARGS"].split()[0])
+            unknown += [] if tool else [named["ARGS"]]
+            module = tool.module.removesuffix(".__main__") if tool else ""
+        unknown += [flag for flag in flags if module and f'"{flag}"' not in _source(module)]
         unknown += [
             path for path in named.get("TESTS", "").split() if path != "FILE" and not (house.ROOT / path).exists()
         ]

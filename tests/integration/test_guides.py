@@ -1,4 +1,4 @@
-"""The pages that lead to Dovetail from other schedulers, done step by step on an API server as it is shipped."""
+"""Pages of docs that say what to do, done step by step on an API server as it is shipped."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -26,6 +26,7 @@ Json = dict[str, Any]
 NAMESPACE = "ml"
 """That of the pages."""
 NODES = ("gpu-0001", "gpu-0002", "gpu-0003")
+GANGS = "coming-from.md#from-volcano-kai-and-coscheduling"
 CLAIMS = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
 
 
@@ -138,7 +139,7 @@ def wait_for_scheduler(plane: ControlPlane, name: str) -> None:
 @MUTATING_POLICIES
 @pytest.mark.usefixtures("opt_in", "kube_scheduler")
 def test_opt_in(plane: ControlPlane, follow: Follow) -> None:
-    guide = follow("opt-in.md")
+    guide = follow("installing.md#opt-in-by-namespace")
     guide.run("kubectl label namespace ml")
     wait_for_scheduler(plane, "dovetail")
     template = {"metadata": {"labels": {"app": "a"}}, "spec": pod()["spec"]}
@@ -163,7 +164,7 @@ def test_opt_in(plane: ControlPlane, follow: Follow) -> None:
 @pytest.mark.parametrize("plane", [2], indirect=True)
 def test_from_kube_scheduler(plane: ControlPlane, follow: Follow, begin: Begin) -> None:
     plane.kubectl("delete", "namespace", NAMESPACE)
-    guide = follow("from-kube-scheduler.md")
+    guide = follow("coming-from.md#from-kube-scheduler")
     guide.run("kubectl label node gpu-0001")
     guide.run("kubectl taint node gpu-0001")
     begin(f"--config={guide.folder / 'config.yaml'}")
@@ -193,7 +194,7 @@ def test_from_kube_scheduler(plane: ControlPlane, follow: Follow, begin: Begin) 
 @pytest.mark.kubernetes(since="1.36")
 def test_from_device_plugins(plane: ControlPlane, follow: Follow, begin: Begin) -> None:
     begin()
-    guide = follow("from-device-plugins.md")
+    guide = follow("coming-from.md#from-device-plugins")
     assert guide.run("kubectl get deviceclass") == "nvidia.com/gpu"
     guide.run("kubectl -n ml apply -f before.yaml")
     wait_until(lambda: len(placed(plane, "before")) == 1)
@@ -222,10 +223,10 @@ def test_from_gang_schedulers(plane: ControlPlane, follow: Follow, begin: Begin)
     try:
         plane.kubectl("wait", "--for=condition=Established", f"crd/{crd['metadata']['name']}")
         begin()
-        guide = follow("from-gang-schedulers.md")
+        guide = follow(GANGS)
         guide.run("kubectl -n ml apply -f claims.yaml")
-        for page, gang in (("coscheduling", "tuning"), ("volcano", "training"), ("kai", "sweep")):
-            guide.run(f"kubectl -n ml apply -f {page}.yaml")
+        for file, gang in (("coscheduling", "tuning"), ("gang", "training")):
+            guide.run(f"kubectl -n ml apply -f {file}.yaml")
             wait_until(lambda gang=gang: len(placed(plane, gang)) == 2)  # type: ignore[misc]  # binds the loop's value
     finally:
         plane.kubectl("delete", f"crd/{crd['metadata']['name']}")
@@ -237,16 +238,17 @@ def test_a_gang_of_the_page_that_does_not_fit_waits_as_a_whole(
     """Twelve GPUs are left for two gangs of eight: one runs, and no member of the other."""
     plane.kubectl("cordon", "gpu-0003")
     begin()
-    guide = follow("from-gang-schedulers.md")
+    guide = follow(GANGS)
     guide.run("kubectl -n ml apply -f claims.yaml")
     guide.skip("kubectl -n ml apply -f coscheduling.yaml")
     held = {**pod({"name": "held"}), "spec": {**pod()["spec"], "schedulerName": "dovetail"}}
     held["spec"]["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "four-gpus"}]
     plane.kubectl("-n", NAMESPACE, "apply", "-f", "-", input=json.dumps(held))
     wait_until(lambda: len(placed(plane, "held")) == 1)
-    guide.run("kubectl -n ml apply -f volcano.yaml")
+    guide.run("kubectl -n ml apply -f gang.yaml")
     wait_until(lambda: len(placed(plane, "training")) == 2)
-    guide.run("kubectl -n ml apply -f kai.yaml")
+    another = (guide.folder / "gang.yaml").read_text(encoding="utf-8").replace("training", "sweep")
+    plane.kubectl("-n", NAMESPACE, "apply", "-f", "-", input=another)
     wait_until(lambda: waiting(plane) == ["dovetail"] * 2)
     assert placed(plane, "sweep") == []
 
@@ -281,3 +283,64 @@ def test_kueue(plane: ControlPlane, follow: Follow, begin: Begin) -> None:
     gone = '[{"op": "remove", "path": "/spec/schedulingGates"}]'
     plane.kubectl("-n", NAMESPACE, "patch", "pod", "gated", "--type=json", "-p", gone)
     wait_until(lambda: len(placed(plane, "gated")) == 1)
+
+
+def run_replica(plane: ControlPlane) -> None:
+    """Make a Deployment with one pod on all devices of a node but one, and wait until it has them."""
+    request = {"name": "gpus", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 7}}
+    template = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "seven-gpus"}}
+    template["spec"] = {"spec": {"devices": {"requests": [request]}}}
+    spec = {**pod()["spec"], "schedulerName": "dovetail", "terminationGracePeriodSeconds": 0}
+    spec["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "seven-gpus"}]
+    labels = {"app": "held"}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "held"}}
+    deployment["spec"] = {
+        "replicas": 1,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": spec},
+    }
+    for each in (template, deployment):
+        plane.kubectl("-n", NAMESPACE, "apply", "-f", "-", input=json.dumps(each))
+    wait_until(lambda: len(placed(plane, "held")) == 1)
+
+
+@pytest.mark.kubernetes(since="1.37")
+def test_a_bad_gpu(plane: ControlPlane, follow: Follow, begin: Begin) -> None:
+    plane.kubectl("cordon", "gpu-0002", "gpu-0003")
+    begin()
+    run_replica(plane)
+    guide = follow("bad-gpu.md")
+    assert "gpu-3" not in guide.run("dovetail devices --problems")
+    assert "held" in guide.run("dovetail devices node/gpu-0001")
+    guide.run("kubectl apply -f bad-gpu.yaml")
+    assert "held,tainted" in guide.run("dovetail devices --problems")
+    (name,) = [each["metadata"]["name"] for each in _list(plane, "pods")]
+    assert name in guide.run("dovetail devices node/gpu-0001")
+    plane.kubectl("-n", NAMESPACE, "delete", "pod", name)
+    wait_until(lambda: [each for _, each in placed(plane, "held")] == ["gpu-0001"] and name not in _names(plane))
+    claims = plane.request("GET", CLAIMS)["items"]
+    held = {result["device"] for each in claims for result in each["status"]["allocation"]["devices"]["results"]}
+    assert held == {f"gpu-{number}" for number in range(8)} - {"gpu-3"}
+    guide.run("kubectl delete -f bad-gpu.yaml")
+
+
+def _names(plane: ControlPlane) -> list[str]:
+    return [each["metadata"]["name"] for each in _list(plane, "pods")]
+
+
+def test_maintenance(plane: ControlPlane, follow: Follow, begin: Begin) -> None:
+    plane.kubectl("cordon", "gpu-0002", "gpu-0003")
+    begin()
+    run_replica(plane)
+    plane.kubectl("uncordon", "gpu-0002")
+    guide = follow("maintenance.md")
+    assert "held" in guide.run("dovetail devices node/gpu-0001")
+    assert "1 move (proven" in guide.run("dovetail repair plan --for node gpu-0001")
+    guide.run("kubectl cordon gpu-0001")
+    guide.run("kubectl drain gpu-0001")
+    wait_until(lambda: [node for _, node in placed(plane, "held")] == ["gpu-0002"])
+    assert "held" not in guide.run("dovetail devices node/gpu-0001")
+    plane.kubectl("-n", NAMESPACE, "scale", "deployment", "held", "--replicas=2")
+    wait_until(lambda: waiting(plane) == ["dovetail"])
+    guide.run("kubectl uncordon gpu-0001")
+    wait_until(lambda: sorted(node for _, node in placed(plane, "held")) == ["gpu-0001", "gpu-0002"])

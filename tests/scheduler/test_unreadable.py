@@ -1,5 +1,5 @@
 """
-What counts of an object that cannot be read: one test for each row of the table in docs/isolation.md.
+What counts of an object that cannot be read: one test for each row of the table in docs/tenancy.md.
 
 Objects come as the API server sends them, through the watch into the mirror, and a decision is made with what is there.
 """

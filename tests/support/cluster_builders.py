@@ -11,6 +11,7 @@ from solver.domain import (
     CSINode,
     CSIStorageCapacity,
     DeviceClass,
+    DeviceHold,
     DeviceTaintRule,
     Namespace,
     Node,
@@ -43,6 +44,7 @@ KINDS: dict[type[Object], Kind] = {
     CSIStorageCapacity: Kind.STORAGE_CAPACITIES,
     CSIDriver: Kind.STORAGE_DRIVERS,
     VolumeAttachment: Kind.ATTACHMENTS,
+    DeviceHold: Kind.HOLDS,
 }
 
 

@@ -14,19 +14,22 @@ from e2e.controlplane.plane import REPOSITORY, ControlPlane
 
 DOCS: Final = REPOSITORY / "docs"
 _FILE: Final = re.compile(r"# ([\w-]+\.yaml)\n")
+_HEADING: Final = re.compile(r"^(#+) (.+)$", re.MULTILINE)
 _COMMAND: Final = re.compile(r"(?:kubectl|dovetail) ")
 
 
 class Guide:
     """
-    One page: its files lie in a folder, and its commands run there, each once and in the order of the page.
+    A page, or a section of one (`PAGE.md#HEADING`).
+
+    Its files lie in a folder, and its commands run there, each once and in the order of the page.
 
     A block of the page is indented. One that begins with `# NAME.yaml` is a file; the lines of one that begins with
     kubectl or dovetail are commands.
     """
 
     def __init__(self, page: str, plane: ControlPlane, folder: Path) -> None:
-        of_page = list(blocks((DOCS / page).read_text(encoding="utf-8")))
+        of_page = list(blocks(text_of(page)))
         self.folder = folder
         self._environment = {
             **os.environ,
@@ -57,6 +60,23 @@ class Guide:
     def end(self) -> None:
         """Check that no command of the page is left."""
         assert self._commands == []
+
+
+def text_of(page: str) -> str:
+    """Return the text of a page, or of a section with its sections."""
+    name, _, section = page.partition("#")
+    text = (DOCS / name).read_text(encoding="utf-8")
+    if not section:
+        return text
+    headings = [(each.start(), len(each[1]), anchor(each[2])) for each in _HEADING.finditer(text)]
+    begin, depth = next((at, depth) for at, depth, heading in headings if heading == section)
+    end = next((at for at, level, _ in headings if at > begin and level <= depth), len(text))
+    return text[begin:end]
+
+
+def anchor(heading: str) -> str:
+    """Return the name by which links reach a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def blocks(text: str) -> Iterator[str]:

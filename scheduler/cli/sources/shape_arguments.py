@@ -27,8 +27,8 @@ def add_node_options(parser: argparse.ArgumentParser, whose: str) -> None:
         "--shapes",
         type=Path,
         metavar="FILE",
-        help="with --add-nodes: the shapes of nodes that can be added, with their prices (docs/fit.md; default: one "
-        "node of each group of live nodes, and Karpenter's NodePools, each node at the same price)",
+        help="with --add-nodes: the shapes of nodes that can be added, with their prices (docs/simulate.md; default: "
+        "one node of each group of live nodes, and Karpenter's NodePools, each node at the same price)",
     )
 
 

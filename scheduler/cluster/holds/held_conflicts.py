@@ -46,11 +46,13 @@ def lost_seats(
 
     Only pods that the watch shows on their nodes count, and their claims: what is assumed may still be rolled back.
     Pods that leave their room to a hold do not count. Of several places that do not all fit, those of the highest
-    priority stay, and of equals those of the first names.
+    priority stay, and of equals those of the first names. Places of a hold that cannot be read completely are never
+    given up: they may stand for more than they need.
     """
     found = {seat.id: seat for name in nodes for seat in holds.seats_on(name)}
     found |= {seat.id: seat for seat in holds.seats_in(pools)}
-    ranked = sorted(found.values(), key=lambda seat: (-seat.hold.priority, seat.hold.name, seat.place.index))
+    readable = (seat for seat in found.values() if not seat.hold.invalid)
+    ranked = sorted(readable, key=lambda seat: (-seat.hold.priority, seat.hold.name, seat.place.index))
 
     leaving = {uid for seat in ranked for uid in seat.hold.departing}
 

@@ -91,9 +91,6 @@ class HoldCache:
         self._observed.replace(name, after)
         if after is not None:
             self._made.pop(name, None)
-            if after.uid != (before.uid if before is not None else ""):
-                places = self._places_of(after)
-                self._bound |= dict.fromkeys(key for key in places if self._is_taken(key, seen_alone=True))
         return (Transition(kind=kind, key=name, before=before, after=after), *self._refreshed(name))
 
     def restore(self, _: Kind, name: str, value: Object | None) -> None:
@@ -201,7 +198,11 @@ class HoldCache:
 
     def _refreshed(self, name: str) -> tuple[Transition, ...]:
         """Show a hold anew; return what its places held before or hold now, as transitions of pods and claims."""
-        before, after = self._shown.get(name), self._overlaid(name)
+        before, hold = self._shown.get(name), self._observed.get(name) or self._made.get(name)
+        if hold is not None and (before is None or before.key != hold.key):  # pods may have come before it
+            places = self._places_of(hold)
+            self._bound |= dict.fromkeys(key for key in places if self._is_taken(key, seen_alone=True))
+        after = None if hold is None else self._overlaid(hold)
         if before == after:
             return ()
         self._shown.replace(name, after)
@@ -216,7 +217,9 @@ class HoldCache:
         for key, seat in now.items():
             if key not in was or was[key].place != seat.place:
                 self._index(seat, is_open=True)
-        return tuple(each for seat in closed for each in _closing(seat))
+        is_named = before is not None and not before.uid and after is not None and bool(after.uid)
+        same = {seat.place for seat in now.values()} if is_named else set()  # the hold has got its uid
+        return tuple(each for seat in closed if seat.place not in same for each in _closing(seat))
 
     def _open_seats(self, hold: DeviceHold | None) -> dict[str, Seat]:
         if hold is None:
@@ -224,10 +227,7 @@ class HoldCache:
         gone = {*hold.used, *(each.place for each in hold.lost)}
         return {key: Seat(hold, each) for key, each in self._places_of(hold).items() if each.index not in gone}
 
-    def _overlaid(self, name: str) -> DeviceHold | None:
-        hold = self._observed.get(name) or self._made.get(name)
-        if hold is None:
-            return None
+    def _overlaid(self, hold: DeviceHold) -> DeviceHold:
         places = self._places_of(hold)
         known = {each.place for each in hold.lost}
         used = [each.index for key, each in places.items() if key in self._bound or self._is_taken(key)]

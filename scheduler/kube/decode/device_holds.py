@@ -5,8 +5,9 @@ A field that this version does not know may say more about who may use a place. 
 what can be read of it holds, and no pod may use places whose `pods` are not understood (`readable_hold`).
 """
 
+import contextlib
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeVar
 
 import msgspec
@@ -191,21 +192,23 @@ def _devices(wire: _Devices, field: str) -> Iterator[PlaceDevice]:
         yield PlaceDevice(device=device, share_id=wire.share_id, consumed_capacity=consumed)
 
 
-class _AnyDevices(Wire, frozen=True):
+class _WholeDevices(Wire, frozen=True):
     driver: str
     pool: str
     names: tuple[str, ...]
-    share_id: str = msgspec.field(name="shareID", default="")
-    consumed_capacity: dict[str, str] | None = None
+
+
+class _AnyDevices(_Devices, frozen=True, forbid_unknown_fields=False):
+    """Devices beside fields that this version does not know."""
 
 
 _texts: Final = msgspec.json.Decoder(str)
-_text_lists: Final = msgspec.json.Decoder(tuple[str, ...])
 _integers: Final = msgspec.json.Decoder(int)
 _times: Final = msgspec.json.Decoder(dt.datetime)
 _pods: Final = msgspec.json.Decoder(_Pods)
 _amounts: Final = msgspec.json.Decoder(dict[str, str])
 _port_lists: Final = msgspec.json.Decoder(tuple[_Port, ...])
+_whole_devices: Final = msgspec.json.Decoder(_WholeDevices)
 _any_devices: Final = msgspec.json.Decoder(_AnyDevices)
 _owners: Final = msgspec.json.Decoder(_Owner)
 _statuses: Final = msgspec.json.Decoder(_Status)
@@ -215,9 +218,12 @@ def readable_hold(whole: JsonObject, name: str, why: str) -> DeviceHold:
     """
     Return what can be read of a DeviceHold that was never readable: it holds, and no more pods than meant may use it.
 
-    A place whose node or requests cannot be read holds its devices, or every pod slot of its node.
+    A place of which something cannot be read, but who may use it, holds every pod slot of its node, and the devices
+    that can be read. Where places cannot be counted, it is not known which ones the status means: all are open.
     """
-    owner, status = _read(whole, _owners, "spec", "owner"), _read(whole, _statuses, "status") or _Status()
+    owner, status = _read(whole, _owners, "spec", "owner"), _read(whole, _statuses, "status")
+    if status is None or not _can_be_counted(whole):
+        status = _Status()
     deadline, priority = _read(whole, _times, "spec", "deadline"), _read(whole, _integers, "spec", "priority")
     unread = _HIGHEST if _is_there(whole, "spec", "priority") else 0
     return DeviceHold(
@@ -228,7 +234,7 @@ def readable_hold(whole: JsonObject, name: str, why: str) -> DeviceHold:
         priority=unread if priority is None else priority,
         deadline=int(deadline.timestamp()) if deadline is not None else 0,
         places=tuple(_readable_places(whole)),
-        departing=_read(whole, _text_lists, "spec", "departing") or (),
+        departing=tuple(_readable_texts(_elements(whole, "spec", "departing"))),
         used=tuple(sorted(status.used or ())),
         lost=_lost(status),
         invalid=why,
@@ -262,21 +268,55 @@ def _elements(whole: JsonObject, *path: str) -> list[msgspec.Raw]:
         return []
 
 
+def _can_be_counted(whole: JsonObject) -> bool:
+    """Whether it is known how many places each group has."""
+    try:
+        for group in map(JsonObject, elements(whole.part("spec", "groups") or b"[]")):
+            elements(group.part("places") or b"?")
+    except BrokenJsonError:
+        return False
+    return True
+
+
+def _readable_texts(raws: Iterable[msgspec.Raw]) -> Iterator[str]:
+    for raw in raws:
+        with contextlib.suppress(ValueError):
+            yield _texts.decode(raw)
+
+
 def _readable_places(whole: JsonObject) -> Iterator[HeldPlace]:
     index = 0
     for group in map(JsonObject, _elements(whole, "spec", "groups")):
-        base = HeldPlace(
-            index=0,
-            pods=_readable_matcher(group),
-            node=_NO_NODE,
-            requests=_readable_requests(group),
-            host_ports=_ports(_read(group, _port_lists, "hostPorts")),
-        )
+        pods, requests = _readable_matcher(group), _readable_requests(group)
+        ports = _read(group, _port_lists, "hostPorts")
+        if ports is None and _is_there(group, "hostPorts"):
+            requests = ALL_POD_SLOTS
         for place in map(JsonObject, _elements(group, "places")):
-            node = _read(place, _texts, "node") or _NO_NODE
-            devices = tuple(device for each in _elements(place, "devices") for device in _readable_devices(each))
-            yield msgspec.structs.replace(base, index=index, node=node, devices=devices)
+            base = HeldPlace(
+                index=index,
+                pods=pods,
+                node=_read(place, _texts, "node") or _NO_NODE,
+                requests=requests,
+                host_ports=_ports(ports),
+            )
+            yield _with_devices(base, place)
             index += 1
+
+
+def _with_devices(base: HeldPlace, place: JsonObject) -> HeldPlace:
+    """Add the devices of a place that can be read, and every pod slot of its node where some cannot."""
+    found: list[PlaceDevice] = []
+    requests = base.requests
+    try:
+        entries = elements(place.part("devices") or b"[]")
+    except BrokenJsonError:
+        entries, requests = [], ALL_POD_SLOTS
+    for each in entries:
+        try:
+            found += _readable_devices(each)
+        except ValueError:
+            requests = ALL_POD_SLOTS
+    return msgspec.structs.replace(base, devices=tuple(found), requests=requests)
 
 
 def _readable_matcher(group: JsonObject) -> PodMatcher:
@@ -296,16 +336,10 @@ def _readable_requests(group: JsonObject) -> tuple[tuple[str, int], ...]:
         return ALL_POD_SLOTS
 
 
-def _readable_devices(raw: msgspec.Raw) -> Iterator[PlaceDevice]:
-    """Return the devices of an entry, whole where it cannot be read what a share consumes."""
+def _readable_devices(raw: msgspec.Raw) -> tuple[PlaceDevice, ...]:
+    """Return the devices of an entry, whole where it cannot be read what a share consumes. Raise ValueError."""
     try:
-        wire = _any_devices.decode(raw)
+        return tuple(_devices(_any_devices.decode(raw), ""))
     except ValueError:
-        return
-    try:
-        consumed = quantity_map(wire.consumed_capacity, "")
-    except MalformedError:
-        wire, consumed = msgspec.structs.replace(wire, share_id=""), ()
-    for name in wire.names:
-        device = DeviceId(wire.driver, wire.pool, name)
-        yield PlaceDevice(device=device, share_id=wire.share_id, consumed_capacity=consumed)
+        wire = _whole_devices.decode(raw)
+        return tuple(PlaceDevice(device=DeviceId(wire.driver, wire.pool, name)) for name in wire.names)

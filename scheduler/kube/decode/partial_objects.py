@@ -4,7 +4,7 @@ Substitutes for objects that cannot be decoded: they use and forbid what they di
 The last readable version is the base (`scheduler.unreadable`), with what the current version still says about usage.
 Without one the object is decoded part by part. A pod takes resources, ports, claims and volumes of its node whatever
 else is wrong with it: a part that cannot be decoded counts as in the last version, else as the most that it can be
-(docs/isolation.md). The functions may raise; then the last version counts unchanged.
+(docs/tenancy.md). The functions may raise; then the last version counts unchanged.
 """
 
 from collections.abc import Callable

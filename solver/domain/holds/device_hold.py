@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from solver.domain.claim import DeviceResult
 from solver.domain.holds.pod_matcher import PodMatcher
 from solver.domain.ids import DeviceId
-from solver.domain.pod import HostPort
+from solver.domain.pod import HostPort, Pod
 from solver.domain.quantity import Quantity
 
 PLACE_ANNOTATION: Final = "dovetail.dev/place"
@@ -65,6 +66,22 @@ class HeldPlace(msgspec.Struct, frozen=True, kw_only=True):
     requests: tuple[tuple[str, int], ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     devices: tuple[PlaceDevice, ...] = ()
+
+    @staticmethod
+    def of(pod: Pod, node: str, results: Iterable[DeviceResult], pods: PodMatcher) -> "HeldPlace":
+        """Return a place on a node for `pods` that take as much as a pod, with the devices of its claims' results."""
+        return HeldPlace(
+            index=0,
+            pods=pods,
+            node=node,
+            requests=pod.requests,
+            host_ports=pod.host_ports,
+            devices=tuple(
+                PlaceDevice(device=each.device, share_id=each.share_id, consumed_capacity=each.consumed_capacity)
+                for each in results
+                if not each.admin_access
+            ),
+        )
 
 
 class LostPlace(NamedTuple):

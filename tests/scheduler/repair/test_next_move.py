@@ -24,6 +24,7 @@ def act(
     rooms: tuple[int, ...] = (),
     successors: tuple[str, ...] = (),
     placed: bool = True,
+    is_open: bool = True,
     settings: RepairSettings = SETTINGS,
 ) -> NextAct:
     def held(left: Sequence[PlannedMove]) -> dict[str, str]:
@@ -35,6 +36,7 @@ def act(
     view = ClusterView(
         pod=lambda each: (pods or {}).get(each.name),
         rooms=held,
+        is_open=lambda _: is_open,
         successor=successor,
         are_wanted_placed=lambda: placed,
     )
@@ -49,6 +51,15 @@ def test_first_room_is_held_then_the_budget_is_noted_then_the_pod_is_evicted() -
     assert (begins.act, begins.moves) == (Act.BEGIN, (A,))
     assert (notes.act, [(each.uid, each.state) for each in notes.noted]) == (Act.NOTE, [("uid-a", MoveState.EVICTING)])
     assert (evicts.act, evicts.moves) == (Act.EVICT, (A,))
+
+
+def test_a_pod_whose_room_is_held_no_more_is_not_evicted() -> None:
+    """Its place was lost or used by another pod, or the deadline passed, before or after a change of leaders."""
+    stays = act(plan(A, B, done=[evicted("a", 1)]), pods={"a": RUNS}, is_open=False)
+
+    assert stays.act is Act.SETTLE
+    assert [(each.uid, each.state) for each in stays.noted] == [("uid-a", MoveState.FAILED)]
+    assert "held no more" in stays.noted[0].message
 
 
 def test_a_pod_that_leaves_already_is_not_evicted_again() -> None:

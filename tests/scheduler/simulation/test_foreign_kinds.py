@@ -12,6 +12,7 @@ from scheduler.simulation.case_builder import CaseBuilder
 from scheduler.simulation.manifests.documents import Document, ManifestFiles
 from scheduler.simulation.simulator import SimulationCase
 from tests.support import manifests as m
+from tests.support.guides import blocks, text_of
 
 Json = dict[str, Any]
 SAMPLES = Path(__file__).parent / "samples"
@@ -132,3 +133,21 @@ def test_too_many_pods_are_not_written_down() -> None:
 def test_a_cluster_of_files_has_the_pods_already() -> None:
     reading = ManifestFiles([Document("c", each) for each in (m.node(), job_set())])
     assert all(change.kind.value != "pods" for change in CaseBuilder.as_cluster(reading).changes)
+
+
+@pytest.mark.parametrize("gpus", [4, 3])
+def test_the_job_set_of_the_guide_starts_as_a_whole(
+    gpus: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of three pods with four GPUs each, none starts where one of three nodes has three."""
+    (shown,) = [each for each in blocks(text_of("training.md")) if each.startswith("# train.yaml")]
+    file = tmp_path / "train.yaml"
+    file.write_text(shown, encoding="utf-8")
+    of_class = m.device_class()
+    of_class["metadata"]["name"] = "gpu.nvidia.com"
+    sizes = {"n1": 4, "n2": 4, "n3": gpus}
+    cluster = [of_class, *map(m.node, sizes), *(m.slice_of(name, count) for name, count in sizes.items())]
+    manifests = m.write_json(tmp_path / "cluster.json", cluster)
+    status = m.run("fit", "-f", str(file), "-n", "ml", "--cluster", str(manifests), "-o", "json")
+    plan = json.loads(capsys.readouterr().out)["plan"]
+    assert (status, len(plan["placements"])) == ((0, 3) if gpus == 4 else (1, 0))

@@ -271,7 +271,7 @@ function Figures({ fleet }: { fleet: Fleet }) {
     ["Free", shown(total.free), total.free ?? 0, total.shared ? `${count(total.shared)} with shares in use` : ""],
     ["Blocked", shown(total.blocked), total.blocked ?? 0, total.blocked ? "by partitions in use" : ""],
     ["Unusable", known("resourceslices", count(total.unusable ?? 0)), total.unusable ?? 0, Object.keys(fleet.document.unusable).join(", ")],
-    ["Fragmented", supply.fragmentation === null ? "–" : percent(supply.fragmentation), null, "for a typical request"],
+    ["Fragmented", supply.fragmentation === null ? "–" : percent(supply.fragmentation), null, "for a typical claim"],
     ["Waiting", queue ? count(queue.length) : "?", null, "pods in the queue"],
   ];
   return (

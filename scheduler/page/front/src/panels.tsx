@@ -33,7 +33,7 @@ export function Numbers({ fleet, onSearch }: { fleet: Fleet; onSearch(text: stri
       {supply.fragmentation !== null && supply.fragmentation > 0 && (
         <section>
           <h3>Fragmentation</h3>
-          <p>A typical request cannot use {percent(supply.fragmentation)} of the free devices of its class.</p>
+          <p>{percent(supply.fragmentation)} of the free devices are of no use to a typical claim, as their node has too few left.</p>
           {supply.causes.map((each) => (
             <p class="line" key={`${each.pod}/${each.node}`}>
               <button type="button" class="link" onClick={() => onSearch(`pod:${each.pod}`)}>
@@ -69,7 +69,7 @@ function SupplyCard({ row }: { row: Supply }) {
     ["per node", row.largest.node, "The most free devices that one node can use at once (MAX/NODE)"],
     ["per root", row.largest.root, "The most free devices at one PCIe root (MAX/ROOT)"],
     ["per domain", row.largest.domain, "The most free devices in one NVLink domain (MAX/DOMAIN)"],
-    ["fragmented", row.fragmentation === null ? null : percent(row.fragmentation), "Free devices that a typical request cannot use"],
+    ["fragmented", row.fragmentation === null ? null : percent(row.fragmentation), "Free devices of no use to a typical claim, as their node has too few left"],
   ];
   return (
     <section class="supply">

@@ -14,6 +14,7 @@ from scheduler.placement_check.placement_check import PlacementCheck
 from solver.domain import ClaimId, Pod, PodId, Reason, ReasonCode
 from tests.scheduler.test_cycle import Hall, running
 from tests.support.builders import pod
+from tests.support.cluster_builders import seen
 from tests.support.idle_loop import until_idle
 
 NO_ROOM = Reason(code=ReasonCode.API_ERROR, message="no room can be held")
@@ -68,15 +69,16 @@ async def test_a_place_is_handed_to_the_check_and_neither_assumed_nor_written() 
 
 async def test_the_check_is_told_why_and_no_condition_is_written() -> None:
     hall, checking = hall_with_check()
+    hall.cycle.see([seen(pod("old", node_name="n1", cpu=5))])
     async with running(hall):
-        hall.arrive(expected("w:main:0", cpu=9))
+        hall.arrive(expected("w:main:0", cpu=4))
         await until_idle()
-        hall.arrive(pod("overtakes"))
+        hall.arrive(pod("overtakes", cpu=1))
         await until_idle()
 
     assert "0/1 nodes are available" in checking.refusals["w:main:0"]
     assert "w:main:0" not in dict(hall.telling.told)
-    assert hall.starvation.is_overdue(expected("w:main:0"), 1e9) is False
+    assert not hall.starvation.is_overdue(expected("w:main:0"), 1e9)
 
 
 async def test_those_that_lost_to_it_are_tried_again_where_it_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,15 +60,26 @@ def lost_seats(
         observed = store.pods.get(pod.id) if pod is not None else None
         return observed is not None and holds_node(observed) and _stays(leaving, observed)
 
-    if not any(_misfits(store, ranked, is_seen)):
-        return
-    staying: list[Seat] = []
-    for seat in ranked:
-        message = next(_misfits(store, (*staying, seat), is_seen), None)
-        if message is None:
-            staying.append(seat)
-        else:
-            yield seat, message
+    yield from _given_up(store, [], ranked, is_seen)
+
+
+def _given_up(
+    store: ObjectStore, staying: list[Seat], seats: Sequence[Seat], counts: _Counts
+) -> Iterator[tuple[Seat, str]]:
+    """
+    Add those places to the ones that stay that fit beside them, in their order, and return the others.
+
+    Places that do not all fit are halved: what is lost of many in a large pool costs a comparison for each halving.
+    """
+    message = next(_misfits(store, (*staying, *seats), counts), None) if seats else None
+    if message is None:
+        staying.extend(seats)
+    elif len(seats) == 1:
+        yield seats[0], message
+    else:
+        middle = len(seats) // 2
+        yield from _given_up(store, staying, seats[:middle], counts)
+        yield from _given_up(store, staying, seats[middle:], counts)
 
 
 def unit_conflicts(store: ObjectStore, holds: HoldCache, unit: Unit) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Which pods to come a place is for: matchers, and an index that finds those of a pod."""
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -49,7 +49,10 @@ class MatcherIndex:
     """Matchers by what pods are found by: of many holds, a pod is compared with those of its own kind only."""
 
     def __init__(self, matchers: Iterable[PodMatcher] = ()) -> None:
-        self._by_key: dict[tuple[str, str, str], dict[PodMatcher, int]] = {}
+        self._by_key: dict[_Key, dict[PodMatcher, int]] = {}
+        self._came: dict[PodMatcher, int] = {}
+        """When each came, as a number."""
+        self._next = 0
         for each in matchers:
             self.add(each)
 
@@ -57,6 +60,9 @@ class MatcherIndex:
         """Add a matcher; one that is added several times is there until it was discarded as often."""
         counts = self._by_key.setdefault(_file_key(matcher), {})
         counts[matcher] = counts.get(matcher, 0) + 1
+        if matcher not in self._came:
+            self._came[matcher] = self._next
+            self._next += 1
 
     def discard(self, matcher: PodMatcher) -> None:
         """Take a matcher out that was added."""
@@ -64,7 +70,7 @@ class MatcherIndex:
         counts = self._by_key[key]
         counts[matcher] -= 1
         if not counts[matcher]:
-            del counts[matcher]
+            del counts[matcher], self._came[matcher]
         if not counts:
             del self._by_key[key]
 
@@ -72,19 +78,39 @@ class MatcherIndex:
         """Return the matchers that select a pod, the narrowest first, equal ones in the order in which they came."""
         if not self._by_key:
             return []
-        owner = pod.controller.uid if pod.controller is not None else ""
-        namespace = pod.id.namespace
-        keys = (
-            ((namespace, pod.uid, ""), (namespace, "", owner), (namespace, "", ""))
-            if owner
-            else (
-                (namespace, pod.uid, ""),
-                (namespace, "", ""),
-            )
-        )
-        found = [each for key in keys for each in self._by_key.get(key, ()) if each.selects(pod)]
-        return sorted(found, key=lambda each: each.precision, reverse=True)
+        found = [each for key in _pod_keys(pod) for each in self._by_key.get(key, ()) if each.selects(pod)]
+        if len(found) > 1:
+            found.sort(key=lambda each: self._came[each])
+            found.sort(key=lambda each: each.precision, reverse=True)
+        return found
 
 
-def _file_key(matcher: PodMatcher) -> tuple[str, str, str]:
-    return matcher.namespace, matcher.pod_uid, "" if matcher.pod_uid else matcher.owner_uid
+class _Key(NamedTuple):
+    """The first of the criteria of a matcher, the rarest kinds first."""
+
+    namespace: str
+    kind: str
+    name: str
+    value: str
+
+
+def _file_key(matcher: PodMatcher) -> _Key:
+    if matcher.pod_uid:
+        return _Key(matcher.namespace, "pod", "", matcher.pod_uid)
+    if matcher.owner_uid:
+        return _Key(matcher.namespace, "owner", "", matcher.owner_uid)
+    if matcher.annotations:
+        return _Key(matcher.namespace, "annotation", *matcher.annotations[0])
+    return _Key(matcher.namespace, "label", *(matcher.labels[0] if matcher.labels else ("", "")))
+
+
+def _pod_keys(pod: Pod) -> Iterator[_Key]:
+    """Return the keys of all matchers that may select a pod."""
+    namespace = pod.id.namespace
+    yield _Key(namespace, "pod", "", pod.uid)
+    if pod.controller is not None:
+        yield _Key(namespace, "owner", "", pod.controller.uid)
+    for each in pod.annotations:
+        yield _Key(namespace, "annotation", *each)
+    for each in pod.labels:
+        yield _Key(namespace, "label", *each)

@@ -1,0 +1,123 @@
+"""What held room costs on the loop and in a decision: it grows with pods and places, not with their product."""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from msgspec.structs import replace
+
+from scheduler.change import Change, Kind
+from scheduler.cluster import Cluster, split_by_held_room
+from scheduler.cluster.holds.held_conflicts import lost_seats
+from solver.domain import DeviceHold, Pod, PodMatcher, PoolId
+from solver.holds.seats import assigned
+from tests.support import builders as b
+from tests.support import hold_builders as h
+from tests.support.cluster_builders import cluster_of, seen, show
+from tests.support.work import counted
+
+FEW, MANY = 50, 400
+GROWTH = 1.3
+"""One of many costs at most so much more than one of few: a logarithm may show."""
+KUEUE = "kueue.x-k8s.io/workload"
+
+Matchers = Callable[[int], PodMatcher]
+
+
+def of_workload(number: int) -> PodMatcher:
+    return PodMatcher(namespace=b.NAMESPACE, annotations=((KUEUE, f"w{number}"),))
+
+
+def of_label(number: int) -> PodMatcher:
+    return h.labelled({"app": f"w{number}"})
+
+
+def holds(count: int, matcher: Matchers) -> list[DeviceHold]:
+    """Each on a node of its own."""
+    return [h.hold(f"h{n:04}", h.place(matcher(n), f"n{n:04}", "gpu-0")) for n in range(count)]
+
+
+def pods(count: int) -> list[Pod]:
+    """Pods for which nothing is held: what could be is compared with all of them."""
+    made = (b.pod(f"p{n:04}", labels={"app": f"x{n}"}) for n in range(count))
+    return [replace(pod, annotations=((KUEUE, f"x{n}"),)) for n, pod in enumerate(made)]
+
+
+def work(act: Callable[[], object]) -> int:
+    act()  # what is kept from the first time is kept in a cluster, too
+    with counted() as found:
+        act()
+    return found.lines
+
+
+@pytest.mark.parametrize("matcher", [of_workload, of_label])
+def test_a_decision_compares_a_pod_with_the_places_of_its_kind_only(matcher: Matchers) -> None:
+    costs = [work(partial(assigned, holds(n, matcher), pods(n), {})) / n for n in (FEW, MANY)]
+    assert costs[1] <= GROWTH * costs[0]
+
+
+@pytest.mark.parametrize("matcher", [of_workload, of_label])
+def test_a_batch_is_split_without_comparing_each_pod_with_each_place(matcher: Matchers) -> None:
+    def parts(count: int) -> None:
+        assert len(list(split_by_held_room(b.batch(*pods(count)), (), holds(count, matcher)))) == 1
+
+    costs = [work(partial(parts, n)) / n for n in (FEW, MANY)]
+    assert costs[1] <= GROWTH * costs[0]
+
+
+def on_one_pool(count: int) -> tuple[Cluster, Change]:
+    """Places with devices of one pool of the whole cluster, and a pod that has the device of the last one."""
+    nodes = [b.node(f"n{n:04}") for n in range(count)]
+    devices = [b.device(f"d{n:04}") for n in range(count)]
+    cluster = cluster_of(nodes, b.resource_slice("fabric", *devices, at=b.scope(all_nodes=True)))
+    for n in range(count):
+        show(cluster, h.hold(f"h{n:04}", h.place(of_label(n), f"n{n:04}", h.whole(f"d{n:04}", "fabric"))))
+    name = f"d{count - 1:04}"
+    return cluster, seen(b.held("taker", b.result("r", name, "fabric")))
+
+
+def test_a_place_that_is_lost_among_many_of_a_pool_costs_few_comparisons() -> None:
+    costs = []
+    for count in (FEW, MANY):
+        cluster, change = on_one_pool(count)
+        cluster.apply(change)
+        cluster.apply(seen(b.pod("taker", "taker", node_name="n0000")))
+        pool = b.result("r", "d", "fabric").device.pool_id
+
+        def lost(cluster: Cluster = cluster, count: int = count, pool: PoolId = pool) -> None:
+            (found,) = lost_seats(cluster.store, cluster.holds, (), (pool,))
+            assert found[0].hold.name == f"h{count - 1:04}"
+
+        costs.append(work(lost) / count)
+    assert costs[1] <= 2 * costs[0]
+
+
+def test_a_pod_on_a_node_is_compared_with_the_places_of_that_node() -> None:
+    costs = []
+    for count in (FEW, MANY):
+        cluster = cluster_of(
+            [b.node(f"n{n:04}") for n in range(count)], [b.gpu_slice(f"n{n:04}") for n in range(count)]
+        )
+        show(cluster, holds(count, of_label))
+        cluster.apply(seen(b.pod("runs", node_name="n0000")))
+
+        def looked_at(cluster: Cluster = cluster) -> None:
+            assert list(lost_seats(cluster.store, cluster.holds, ("n0000",), ())) == []
+
+        costs.append(work(looked_at))
+    assert costs[1] == costs[0]
+
+
+def test_a_hold_that_comes_or_goes_costs_what_it_has() -> None:
+    costs = []
+    for count in (FEW, MANY):
+        cluster = Cluster()
+        show(cluster, holds(count, of_workload))
+        new = h.hold("new", h.place(of_workload(7), "n0001", "gpu-1"))
+
+        def comes_and_goes(cluster: Cluster = cluster, new: DeviceHold = new) -> None:
+            cluster.apply(seen(new))
+            cluster.apply(Change(kind=Kind.HOLDS, key="new", value=None))
+
+        costs.append(work(comes_and_goes))
+    assert costs[1] <= GROWTH * costs[0]

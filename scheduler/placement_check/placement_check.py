@@ -280,16 +280,21 @@ class PlacementCheck:
 
     async def _hold(self, key: str, stored: Awaitable[DeviceHold], placed: tuple[Unit, Mapping[PodId, Pod]]) -> None:
         """Wait until the room of a unit is stored as held; then its pods leave the queue."""
+        is_held, reason = False, "the hold was not stored; the scheduler decides again"
         try:
             await stored
+            is_held = True
         except HoldRefused as refusal:
-            self._set(key, is_placed=False)
-            self._give_back(*placed, _again(f"no room can be held: {refusal}"))
-        except FencedError:
-            return
-        else:
-            self._queue.leave(key)
-            self._set(key, is_held=True)
+            reason = f"no room can be held: {refusal}"
+        except FencedError:  # another replica leads, and goes on
+            pass
+        finally:
+            if is_held:
+                self._queue.leave(key)
+                self._set(key, is_held=True)
+            else:
+                self._set(key, is_placed=False)
+                self._give_back(*placed, _again(reason))
 
     async def _park(self, key: str, workload: KueueWorkload, check: str, message: str) -> None:
         """Mark a Workload, then reject it: a mark means nothing without Kueue's reason for the rejection."""

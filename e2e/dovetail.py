@@ -26,9 +26,11 @@ READY_SECONDS = 120.0
 GRACE_SECONDS = 15.0
 
 
-def install(plane: ControlPlane) -> Path:
+def install(plane: ControlPlane, *components: str) -> Path:
     """
     Apply `deploy/overlays/default` (server-side) and return the path of a kubeconfig of its service account.
+
+    `components` are those of `deploy/components` that are off by default.
 
     The Deployment gets no replicas: there is no image and no kubelet, Dovetail runs as a process of this machine.
     """
@@ -37,6 +39,12 @@ def install(plane: ControlPlane) -> Path:
         if manifest["kind"] == "Deployment":
             manifest["spec"]["replicas"] = 0
     plane.kubectl("apply", "--server-side", "-f", "-", input=yaml.safe_dump_all(manifests))
+    for name in components:
+        folder = DEPLOY.parents[1] / "components" / name
+        for file in sorted(set(folder.glob("*.yaml")) - {folder / "kustomization.yaml"}):
+            plane.kubectl("apply", "--server-side", "-f", str(file))
+            if file.name == "crd.yaml":
+                plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(file))
     return plane.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT)
 
 

@@ -4,9 +4,8 @@ import asyncio
 import socket
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from scheduler.change import Kind
@@ -29,6 +28,9 @@ from scheduler.kube.watching.watch_ages import WatchAges
 from scheduler.kube.writer import LeaseFence, NoFence, WriteFence, Writer
 from scheduler.observe.health import Health
 from scheduler.observe.metrics import Metrics
+from scheduler.placement_check.placement_check import PlacementCheck
+from scheduler.placement_check.podset_pods import is_expected
+from scheduler.placement_check.workload_rooms import WorkloadRooms
 from scheduler.queue import (
     Backoff,
     EquivalenceKeys,
@@ -53,7 +55,7 @@ from scheduler.worker.fleet_counter import FleetCounter
 from scheduler.worker.fork_server import ForkServers
 from scheduler.worker.supervisor import WorkerSupervisor
 from scheduler.worker.telemetry import SolverTelemetry
-from solver.domain import Pod
+from solver.domain import Pod, Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,7 @@ class Components:
     pod_groups: PodGroupStatusWriter
     evictions: Evictions
     isolated_lane: IsolatedLane
+    placement_check: PlacementCheck | None
     status: StatusWriter
     quarantine: Quarantine
     attempt_metrics: AttemptMetrics
@@ -125,9 +128,8 @@ def assemble(
     )
     commit = Commit(client, cluster, writer, waits, waker.wake, pod_groups=group_path)
     worker, decider, telemetry = _solver(context, cluster)
-    report = partial(reports.report_unschedulable, node_count=0)
+    keeper, check = _holds(context, served, (client, writer, cluster), waker)
     attempts = AttemptMetrics(metrics, queue.counts, claim=cluster.claim, is_leading=False)
-    isolated_lane = IsolatedLane(cluster, queue, decider, report, metrics, share=settings.queue.costly_pod_share)
     return Components(
         cluster=cluster,
         queue=queue,
@@ -139,7 +141,8 @@ def assemble(
         worker=worker,
         decider=decider,
         history=history,
-        isolated_lane=isolated_lane,
+        isolated_lane=_isolated_lane(context, cluster, queue, decider, reports),
+        placement_check=check,
         commit=commit,
         finalizers=SpeculativeFinalizers(commit.claims, cluster.claim, metrics, is_fresh=ages.is_fresh),
         prebind=waits,
@@ -153,7 +156,7 @@ def assemble(
         quarantine=Quarantine(metrics, reports.record_unreadable),
         attempt_metrics=attempts,
         fleet_counter=FleetCounter(worker, cluster, metrics, settings, also=attempts.report_oldest),
-        holds=HoldKeeper((client, writer, cluster), settings.device_holds, metrics, waker.wake, _no_holds(served)),
+        holds=keeper,
         telemetry=telemetry,
         writer=writer,
         metrics=metrics,
@@ -189,6 +192,41 @@ def equivalence_keys(
         lambda pod: starvation.is_overdue(pod, clock()),
         lambda namespace: cluster.quota_usage().quota_of(namespace),
     )
+
+
+def _holds(
+    context: ReplicaContext, served: DiscoveredKinds, access: tuple[Client, Writer, Cluster], waker: QueueWaker
+) -> tuple[HoldKeeper, PlacementCheck | None]:
+    """Make what holds room, and the admission check, where the settings switch it on and room can be held."""
+    unheld, limits, settings = _no_holds(served), context.settings.device_holds, context.settings.admission_check
+    keeper = HoldKeeper(access, limits, context.metrics, waker.wake, unheld)
+    if not settings.enabled:
+        return keeper, None
+    check = context.health.ready("admission-check")
+    if unheld:
+        check.degrade(f"no Workload is let in: {unheld}")
+        return keeper, None
+    check.succeed("standing by")
+    return keeper, PlacementCheck(
+        *access[:2],
+        WorkloadRooms(keeper, hold_seconds=min(settings.hold_seconds, limits.max_seconds)),
+        context.settings.scheduler_names,
+        park_after_seconds=settings.park_after_seconds,
+        told=(context.metrics, check),
+    )
+
+
+def _isolated_lane(
+    context: ReplicaContext, cluster: Cluster, queue: SchedulingQueue, decider: Decider, reports: StatusWriter
+) -> IsolatedLane:
+    """Make the lane of costly pods; those of Workloads do not exist and have no condition."""
+
+    def report(pod: Pod, reasons: Sequence[Reason]) -> None:
+        if not is_expected(pod.id):
+            reports.report_unschedulable(pod, reasons, node_count=0)
+
+    share = context.settings.queue.costly_pod_share
+    return IsolatedLane(cluster, queue, decider, report, context.metrics, share=share)
 
 
 def _status_writer(

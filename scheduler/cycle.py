@@ -28,6 +28,8 @@ from scheduler.isolated_lane import Ask
 from scheduler.loop_turns import LoopTurns
 from scheduler.observe.metrics import Subsystem
 from scheduler.observe.unexpected_errors import Confined, Tasks
+from scheduler.placement_check.podset_pods import is_expected
+from scheduler.status.conditions import condition_message
 from scheduler.worker.decider import Decision
 from solver.domain import Batch, Pod, PodId, Policy, Reason, ReasonCode, UndecidedCause
 
@@ -259,6 +261,7 @@ class SchedulingCycle:
         """Assume what a plan places, and begin to write it."""
         with self._confined(Subsystem.DECISION):
             self._parts.queue.placed(each.pod for unit in units for each in unit.placements)
+        units = [unit for unit in units if not self._is_expected(unit, pods)]
         units = [unit async for unit in turns.each(units) if self._is_assumed(unit, pods, attempt)]
         with self._confined(Subsystem.DECISION):  # the commit of a unit that has not begun fails, and is recovered
             await self._parts.commit.begin(units)
@@ -276,6 +279,24 @@ class SchedulingCycle:
         self._binding.give_up(unit, INTERNAL_ERROR, pods, attempt)
         return False
 
+    def _is_expected(self, unit: Unit, pods: Mapping[PodId, Pod]) -> bool:
+        """Hand the place of a Workload's pods, which do not exist, to the admission check; return whether it is one."""
+        check = self._parts.placement_check
+        if check is None or not any(is_expected(each.pod) for each in unit.placements):
+            return False
+        with self._confined(Subsystem.ADMISSION_CHECK, pods=names(unit.placements)):
+            check.placed(unit, pods)
+            return True
+        self.give_back(unit, pods, INTERNAL_ERROR)
+        return True
+
+    def give_back(self, unit: Unit, pods: Mapping[PodId, Pod], reasons: Sequence[Reason]) -> None:
+        """Try those again that lost to a unit which takes nothing; with reasons its pods are decided again too."""
+        cluster = self._parts.cluster
+        self._parts.waker.wake(tuple(not_taken(unit, pods, cluster.pod, cluster.claim)))
+        for placement in unit.placements if reasons else ():
+            self._put_back(pods[placement.pod], reasons, self._clock())
+
     def _put_back(self, pod: Pod, reasons: Sequence[Reason], started: float, node_count: int | None = None) -> None:
         """Put a pod back; of the nodes that a decision saw, there may be more or fewer by now."""
         until, reasons = self._parts.isolated_lane.backoff(pod, reasons)
@@ -283,12 +304,15 @@ class SchedulingCycle:
             self._forget(pod.uid)  # deleted or bound meanwhile: nothing is reported or remembered again
             return
         self._parts.waker.changed.set()
+        nodes = len(self._nodes) if node_count is None else node_count
+        if self._parts.placement_check is not None and is_expected(pod.id):
+            self._parts.starvation.forget(pod.uid)  # no node is reserved for a pod that does not exist
+            self._parts.placement_check.refused(pod, condition_message(self._parts.status.shown(reasons), nodes))
+            return
         with self._confined(Subsystem.SETTLEMENT, pod=str(pod.id)):
             self._parts.attempt_metrics.queued(self._parts.queue.state(pod.id), "ScheduleAttemptFailure")
             self._parts.attempt_metrics.failed(pod, reasons, started)
-            self._parts.status.report_unschedulable(
-                pod, reasons, len(self._nodes) if node_count is None else node_count
-            )
+            self._parts.status.report_unschedulable(pod, reasons, nodes)
 
     def _see_pod(self, after: Object | None, transitions: Sequence[Transition], now: float) -> None:
         """Offer a pod to the queue, or remove it; forget what is remembered of pods that left the queue."""
@@ -297,7 +321,7 @@ class SchedulingCycle:
             is_known = queue.state(after.id) is not None
             before = transitions[0].before
             queue.offer(after, now, before if isinstance(before, Pod) else None)
-            if queue.state(after.id) is not None:
+            if queue.state(after.id) is not None and not is_expected(after.id):
                 self._parts.attempt_metrics.add(after)
                 if not is_known:
                     self._parts.attempt_metrics.queued(queue.state(after.id), "PodAdd")

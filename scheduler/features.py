@@ -20,6 +20,7 @@ class Feature(StrEnum):
     EXTENDED_RESOURCES = "extended-resources"
     VOLUMES = "volumes"
     POD_GROUPS = "pod-groups"
+    KUEUE = "kueue"
     HOLDS = "holds"
     QUOTAS = "device-quotas"
 
@@ -29,11 +30,15 @@ class Feature(StrEnum):
         return f"deploy/components/{self.value}"
 
 
+OFF_BY_DEFAULT: Final = frozenset({Feature.KUEUE})
+"""Features that a setting switches on; else nobody misses their rights."""
+
 CONSEQUENCES: Final[Mapping[Feature, str]] = {
     Feature.PREEMPTION: "no pod is evicted for another one",
     Feature.EXTENDED_RESOURCES: "pods whose extended resources are served by devices (DRA) wait",
     Feature.VOLUMES: "pods with PersistentVolumeClaims wait",
     Feature.POD_GROUPS: "pods that belong to a PodGroup wait",
+    Feature.KUEUE: "Workloads with the admission check dovetail.dev/placement are not let in",
     Feature.HOLDS: "no room is held for pods to come, and DeviceHolds that exist hold nothing",
     Feature.QUOTAS: "no DeviceQuota is kept",
 }
@@ -94,6 +99,13 @@ RIGHTS: Final[Mapping[Feature, tuple[Right, ...]]] = {
         *_each("patch", "scheduling.k8s.io", "podgroups/status", Kind.POD_GROUPS),
         *_each("list watch", "scheduling.x-k8s.io", "podgroups", Kind.COSCHEDULING_GROUPS),
     ),
+    Feature.KUEUE: (
+        *_each("get list watch patch", "kueue.x-k8s.io", "workloads"),
+        *_each("patch", "kueue.x-k8s.io", "workloads/status admissionchecks/status"),
+        *_each("list watch", "kueue.x-k8s.io", "admissionchecks resourceflavors"),
+        *_each("list watch", "resource.k8s.io", "resourceclaimtemplates"),
+        *_each("list watch", "scheduling.k8s.io", "priorityclasses"),
+    ),
     Feature.HOLDS: (
         *_each("get list watch create delete", "dovetail.dev", "deviceholds", Kind.HOLDS),
         *_each("patch", "dovetail.dev", "deviceholds/status", Kind.HOLDS),
@@ -111,6 +123,7 @@ KINDS: Final[Mapping[Feature, frozenset[Kind]]] = {
     Feature.EXTENDED_RESOURCES: frozenset(),
     Feature.VOLUMES: STORAGE_KINDS,
     Feature.POD_GROUPS: frozenset({Kind.POD_GROUPS, Kind.COSCHEDULING_GROUPS}),
+    Feature.KUEUE: frozenset(),
     Feature.HOLDS: frozenset({Kind.HOLDS}),
     Feature.QUOTAS: frozenset({Kind.QUOTAS}),
 }

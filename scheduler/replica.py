@@ -214,7 +214,12 @@ class Replica:
             self._kept(Subsystem.API, partial(answer_callers, *api)),
             self._kept(Subsystem.STATUS, parts.status.run),
             *([] if self._reporter is None else [self._kept(Subsystem.STATUS, self._reporter.run)]),
+            *self._admission_check(),
         )
+
+    def _admission_check(self) -> tuple[Coroutine[Any, Any, None], ...]:
+        check = self._parts.placement_check
+        return () if check is None else (self._kept(Subsystem.ADMISSION_CHECK, partial(check.run, self._cycle)),)
 
     def _kept(self, part: Subsystem, loop: Callable[[], Coroutine[Any, Any, None]]) -> Coroutine[Any, Any, None]:
         """Return a loop that no unexpected exception ends; the reflectors see to that themselves."""

@@ -225,7 +225,7 @@ class Event(msgspec.Struct):
     object: msgspec.Raw
 
 
-Watched = TypeVar("Watched", Pod, Claim)
+Watched = TypeVar("Watched", bound=msgspec.Struct)
 
 
 @contextlib.asynccontextmanager

@@ -263,6 +263,10 @@ DEVICES: Final = Board(
         _increase("Devices in two allocations", "dovetail_duplicate_devices_total", about="docs/runbook.md"),
         _highest("Places that are held for pods to come", "dovetail_held_places"),
         _increase("DeviceHolds that have ended", "dovetail_holds_ended_total", "ending", about="docs/holds.md"),
+        _increase(
+            "Answers to Workloads of Kueue", "dovetail_admission_check_answers_total", "result", about="docs/kueue.md"
+        ),
+        _quantiles("Seconds from quota to Ready", "dovetail_admission_check_seconds", about="docs/kueue.md"),
         _panel(
             "Repair plans by state",
             ("sum by (goal, state) (dovetail_repair_plans{@})", "{{goal}} · {{state}}"),

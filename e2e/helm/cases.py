@@ -47,6 +47,7 @@ CASES: Final = (
     Case("default", ("overlays/default",), {"image": {"repository": "dovetail", "tag": "latest"}}),
     Case("example", ("overlays/example",)),
     Case("api", ("overlays/api",), {"api": {"enabled": True}}),
+    Case("kueue", ("overlays/kueue",), {"features": {"kueue": True}}),
     Case("page", ("overlays/page",), {"page": {"enabled": True}}),
     Case("page-api", ("overlays/page-api",), {"api": {"enabled": True}, "page": {"enabled": True}}),
     Case("observe", ("overlays/observe",), {"scheduler": {"enabled": False}, "observe": {"enabled": True}}),

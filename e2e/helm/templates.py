@@ -30,6 +30,7 @@ PARTS: Final = {
     "pod-groups": ("components/pod-groups", "features.podGroups"),
     "holds": ("components/holds", "features.holds"),
     "device-quotas": ("components/device-quotas", "features.deviceQuotas"),
+    "kueue": ("components/kueue", "features.kueue"),
     "secure-metrics": ("components/secure-metrics", "secureMetrics.enabled"),
     "repair": ("components/repair", "repair.enabled"),
     "api": ("api", "api.enabled"),

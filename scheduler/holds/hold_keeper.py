@@ -11,10 +11,10 @@ import contextlib
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -131,18 +131,21 @@ class HoldKeeper:
         self._changed: Final = asyncio.Event()
         self._is_leading = False
 
-    async def hold(self, request: HoldRequest) -> DeviceHold:
+    def hold(self, request: HoldRequest) -> Coroutine[Any, Any, DeviceHold]:
         """
-        Hold room, and return the hold as it is stored. Nothing is awaited before the room is held in the cache.
+        Hold room in the cache at once, and return what stores the hold: await it in any case.
 
-        Raise `HoldRefused`, and `FencedError` where this replica may write no more.
+        Raise `HoldRefused`. What is awaited raises it too, and `FencedError` where this replica may write no more.
         """
         known = self._cluster.holds.get(request.name)
         if known is not None and known.uid and known.owner.uid == request.owner.uid:
             if known.uid in self._ends:
                 raise HoldRefused(f"DeviceHold {known.name} is ending")
-            return known
-        hold = self._assumed(request)
+            return _known(known)
+        return self._kept(self._assumed(request), request.seconds)
+
+    async def _kept(self, hold: DeviceHold, seconds: float) -> DeviceHold:
+        """Store a hold that is assumed, and return it as it is stored."""
         is_stored = False
         try:
             stored = await self._stored(hold)
@@ -154,9 +157,7 @@ class HoldKeeper:
                 self._give_up(hold)
         if self._cluster.holds.get(hold.name) is not None:  # else the watch has shown it, and its end
             self._wake(self._cluster.holds.make(stored))
-        _log.info(
-            logs.HOLD_MADE, hold=hold.name, owner=str(hold.owner), places=len(hold.places), seconds=request.seconds
-        )
+        _log.info(logs.HOLD_MADE, hold=hold.name, owner=str(hold.owner), places=len(hold.places), seconds=seconds)
         return stored
 
     def release(self, uid: str) -> None:
@@ -377,6 +378,10 @@ class HoldKeeper:
                 return  # the watch shows what has changed
             except KubeError as error:
                 _log.warning(logs.HOLD_WRITE_FAILED, hold=hold.name, error=str(error))
+
+
+async def _known(hold: DeviceHold) -> DeviceHold:
+    return hold
 
 
 def _pools(places: Iterable[HeldPlace]) -> dict[PoolId, None]:

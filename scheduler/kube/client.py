@@ -42,6 +42,8 @@ from scheduler.kube.login.redaction import without_secrets
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+"""Server-side apply; JSON is YAML."""
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 PARTIAL_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """The media type of a list of objects of which only the metadata is sent."""

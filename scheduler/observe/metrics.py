@@ -22,6 +22,7 @@ from prometheus_client import (
 from prometheus_client.exposition import choose_encoder
 
 from scheduler.change import Kind
+from scheduler.observe.admission_metrics import AdmissionMetrics
 from scheduler.observe.quota_series import QuotaSeries
 from solver.domain import ReasonCode
 from solver.verify import Rule
@@ -71,6 +72,7 @@ class Subsystem(StrEnum):
     WATCHES = "watches"
     READMISSION = "readmission"
     TAKE_OVER = "take_over"
+    ADMISSION_CHECK = "admission_check"
 
 
 class Metrics:
@@ -91,7 +93,9 @@ class Metrics:
         self._add_writes()
         self._add_objects()
         self._add_fleet()
-        self._add_api()
+        self.api_requests = self._counter(
+            "dovetail_api_requests", "Requests to the scheduler's own API, by path and HTTP status.", ("path", "code")
+        )
         self.defects = self._counter(
             "dovetail_defects",
             "Unexpected exceptions, by the part of the scheduler in which they occurred. The log has the tracebacks.",
@@ -358,6 +362,7 @@ class Metrics:
 
     def _add_repairs(self) -> None:
         """Add the series about room that is held, and about moves that repair the fleet."""
+        self.admission = AdmissionMetrics(self.registry)
         endings = "used", "released", "deadline", "owner", "lost", "deleted"
         self.held_places = self._gauge("dovetail_held_places", "Places of DeviceHolds that hold room for pods to come.")
         self.holds_ended = self._counter("dovetail_holds_ended", "DeviceHolds that are gone.", ("ending",), endings)
@@ -373,12 +378,6 @@ class Metrics:
         )
         text = "Goals of repairs that no moves reach, as tried in the last minutes."
         self.repair_goals_unreachable = self._gauge("dovetail_repair_goals_unreachable", text)
-
-    def _add_api(self) -> None:
-        """Add the series about the scheduler's own API."""
-        self.api_requests = self._counter(
-            "dovetail_api_requests", "Requests to the scheduler's own API, by path and HTTP status.", ("path", "code")
-        )
 
     def _counter(self, name: str, text: str, labels: tuple[str, ...] = (), known: Iterable[str] = ()) -> Counter:
         """Make a counter (the library appends `_total` to its name); `known` are values of its only label."""

@@ -193,6 +193,24 @@ class PreemptionSettings(Section, frozen=True):
         )
 
 
+class AdmissionCheckSettings(Section, frozen=True):
+    """Kueue's admission check `dovetail.dev/placement`, which lets a Workload in when all its pods have room."""
+
+    enabled: bool = False
+    """
+    Whether Dovetail answers the check. It needs Kueue 0.19 or newer, and the rights of `deploy/components/kueue`.
+    """
+
+    park_after_seconds: Annotated[float, Meta(gt=0, le=86400)] = 60.0
+    """
+    How long a Workload without room keeps its quota. Then it is rejected, so that Kueue frees its quota for others. It
+    is active again when a decision says that it fits.
+    """
+
+    hold_seconds: Annotated[float, Meta(gt=0, le=86400)] = 600.0
+    """How long room is held for pods of a Workload that was let in and that do not come."""
+
+
 class NodeReservations(Section, frozen=True):
     """How many nodes are reserved for starving pods (`queue.starvationSeconds`)."""
 

@@ -20,6 +20,7 @@ from scheduler.settings.observability import (
 )
 from scheduler.settings.policies import (
     LEVELS,
+    AdmissionCheckSettings,
     Autoscaling,
     Messages,
     NodeReservations,
@@ -309,6 +310,9 @@ class Settings(Section, frozen=True):
 
     repair: RepairSettings = RepairSettings()
     """Whether pods are moved to repair the fleet."""
+
+    admission_check: AdmissionCheckSettings = AdmissionCheckSettings()
+    """Kueue's admission check `dovetail.dev/placement`."""
 
     messages: Messages = Messages()
     """What conditions and events show to the authors of pods."""

@@ -8,7 +8,7 @@ from e2e.hostile.cases import CASES
 from tests.support import fail_point_matrix, house
 from tests.support.fail_point_matrix import cases, covering_cases
 from tests.support.fail_points import KINDS, MOMENTS
-from tests.support.fail_scenes import SCENES
+from tests.support.scenes import SCENES
 
 TEXT: Final = fail_point_matrix.PAGE.read_text(encoding="utf-8")
 

@@ -38,8 +38,9 @@ from tests.support.fail_points import (
     WORKER,
     FailPoint,
 )
-from tests.support.fail_scenes import MERGE, SCENES, Scene
+from tests.support.fail_scenes import MERGE, Scene
 from tests.support.marks import WITH_POD_GROUPS
+from tests.support.scenes import SCENES
 from tests.support.shell_proxy import Asked, Told, lossy
 from tests.support.shell_world import Start, World, wait_until_leading
 
@@ -86,6 +87,9 @@ SAMPLE: Final = (
     "gang-allocation-4-ended-before",
     "shared-reservation-1-lease-deleted",
     "preemption-eviction-1-lease-stolen",
+    "let-in-hold-1-killed-after",
+    "let-in-check-state-1-504-after",
+    "parked-park-mark-1-killed-after",
     "remade-pod-allocation-1-409-after",
     "remade-waiting-pod-condition-1-reset-after",
     "remade-claim-allocation-1-silent-after",
@@ -126,7 +130,7 @@ def read(case: str) -> tuple[type[Scene], str, int, str]:
     raise ValueError(f"{case}: no such write")
 
 
-def configuration(world: World, folder: Path) -> str:
+def configuration(world: World, folder: Path, scene: type[Scene]) -> str:
     """Write what all cases have: short waits, and devices that evictions free."""
     path = folder / "config.yaml"
     profile = {"schedulerName": world.scheduler, "preemption": {"devices": True, "minimumRunSeconds": 0}}
@@ -145,6 +149,7 @@ def configuration(world: World, folder: Path) -> str:
             "successorSeconds": 30,
         },
         "leaderElection": {"leaseName": world.word, "leaseNamespace": world.namespace, **lease},
+        **scene.settings,
     }
     path.write_text(yaml.safe_dump(document))
     return f"--config={path}"
@@ -277,7 +282,7 @@ def test_nothing_is_lost_leaked_or_given_twice_when(
     of_scene, kind, number, when = read(case)
     moment = MOMENTS[when]
     is_elected = kind == "lease" or moment.holds in OF_LEADERS
-    arguments, admin = configuration(world, tmp_path), world.plane.admin
+    arguments, admin = configuration(world, tmp_path, of_scene), world.plane.admin
     if is_elected:  # the account that is shipped may write its own lease only
         ways = accesses(world)
         admin, account = next(ways), next(ways).write_kubeconfig(tmp_path / "other.kubeconfig")

@@ -8,7 +8,7 @@ import pytest
 
 from e2e.controlplane.access import Access
 from e2e.dovetail import Dovetail
-from scheduler.features import RIGHTS, Feature
+from scheduler.features import OFF_BY_DEFAULT, RIGHTS, Feature
 from tests.integration.test_gangs import member, pod_group
 from tests.integration.test_own_api import may
 from tests.integration.test_preemption import HIGH, plain
@@ -18,6 +18,7 @@ from tests.support.marks import WITH_POD_GROUPS
 from tests.support.shell_world import Start, World
 from tests.support.volume_world import VolumeWorld
 
+ON = [each for each in Feature if each not in OFF_BY_DEFAULT]
 RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 
 pytestmark = pytest.mark.controlplane
@@ -30,7 +31,7 @@ class Granted:
         self._world, self._without, self._names = world, without, list[str]()
         namespace = world.namespace
         world.plane.request("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "some"}})
-        for role in ("dovetail", *(f"dovetail-{each.value}" for each in Feature if each is not without)):
+        for role in ("dovetail", *(f"dovetail-{each.value}" for each in ON if each is not without)):
             self._bind(role)
         self.kubeconfig = world.plane.kubeconfig_for_service_account(namespace, "some")
 

@@ -16,7 +16,8 @@ pytestmark = pytest.mark.neighbours
 
 NAMESPACE = "ml"
 """That of the page."""
-QUEUES = ("clusterqueue/team", "resourceflavor/default")
+KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
+QUEUES = ("clusterqueue/team", "admissioncheck/placement", "resourceflavor/default")
 NODES = ("gpu-0001", "gpu-0002")
 
 
@@ -39,6 +40,13 @@ def placed(plane: ControlPlane) -> list[tuple[str, str]]:
     return sorted((pod["spec"]["schedulerName"], pod["spec"]["nodeName"]) for pod in pods if "nodeName" in pod["spec"])
 
 
+def states_of(plane: ControlPlane, job: str) -> list[str]:
+    """The states of the checks of a Job's Workload."""
+    workloads = plane.request("GET", f"{KUEUE}/namespaces/{NAMESPACE}/workloads")["items"]
+    mine = [each for each in workloads if each["metadata"]["ownerReferences"][0]["name"] == job]
+    return [check["state"] for each in mine for check in each["status"].get("admissionChecks", [])]
+
+
 def test_the_page_as_it_is_written(furnished: ControlPlane, tmp_path: Path) -> None:
     plane = furnished
     guide = Guide("kueue.md", plane, tmp_path)
@@ -52,4 +60,11 @@ def test_the_page_as_it_is_written(furnished: ControlPlane, tmp_path: Path) -> N
         assert "gpu-000" in guide.run("dovetail explain gang/queued -n ml")
     else:
         guide.skip("dovetail explain gang/queued -n ml")
+    guide.run("kubectl apply -f check.yaml")
+    guide.run("kubectl wait")
+    guide.run("kubectl patch clusterqueue")
+    job = (tmp_path / "job.yaml").read_text(encoding="utf-8").replace("queued", "checked")
+    plane.kubectl("-n", NAMESPACE, "apply", "-f", "-", input=job)
+    wait_until(lambda: len(placed(plane)) == 4)
+    assert states_of(plane, "checked") == ["Ready"]
     guide.end()

@@ -107,7 +107,7 @@ async def test_a_replica_begins_each_of_its_loops_again(monkeypatch: pytest.Monk
 
         return SimpleNamespace(run=run, decide=run, extended_claims=None, claims=None)
 
-    names = ("isolated_lane", "stale_allocations", "pod_groups", "fleet_counter", "holds", "status")
+    names = ("isolated_lane", "stale_allocations", "pod_groups", "fleet_counter", "holds", "status", "placement_check")
     parts = SimpleNamespace(**{name: part(name) for name in names}, cluster=None, queue=None, commit=part("commit"))
     context = SimpleNamespace(metrics=Metrics(), settings=SimpleNamespace(scheduler_names=("dovetail",)))
     monkeypatch.setattr(replica, "OrphanedClaims", lambda *_, **__: part("orphaned"))
@@ -125,6 +125,7 @@ async def test_a_replica_begins_each_of_its_loops_again(monkeypatch: pytest.Monk
         _reporter=part("reporter"),
         _followers=(part("by hand"), part("misspelled"), None),
     )
+    made._admission_check = partial(Replica._admission_check, made)  # noqa: SLF001 - as below
     made._kept = partial(Replica._kept, made)  # noqa: SLF001 - there is no replica without an API server
     tasks = [asyncio.create_task(each) for each in Replica._loops(made)]  # noqa: SLF001 - as before
     async with asyncio.timeout(30):

@@ -184,6 +184,7 @@ class Town:
             starvation=starvation,
             preemption_delays=PreemptionDelays(),
             gang_replacements=replacements,
+            placement_check=None,
             holds=HoldKeeper(
                 (cast("Client", None), cast("Writer", None), self.cluster), HoldLimits(), self.metrics, waker.wake
             ),

@@ -265,6 +265,7 @@ class Hall:
             starvation=self.starvation,
             preemption_delays=PreemptionDelays(),
             gang_replacements=self.replacements,
+            placement_check=None,
             holds=HoldKeeper(
                 (cast("Client", None), cast("Writer", None), self.cluster), HoldLimits(), self.metrics, waker.wake
             ),

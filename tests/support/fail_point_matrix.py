@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.fail_points import GUARDED, KINDS, LATE, MOMENTS, Moment
-from tests.support.fail_scenes import SCENES
+from tests.support.scenes import SCENES
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "robustness.md"
 BEGIN: Final = "<!-- fail points: made by python -m tests.support.fail_point_matrix -->\n\n"

@@ -38,6 +38,8 @@ class Scene:
     writes: ClassVar[Writes] = ()
     """The writes that it makes for sure: kind, and the how-manieth of it."""
     expected: ClassVar[frozenset[str]] = frozenset()
+    settings: ClassVar[dict[str, Any]] = {}
+    """What Dovetail's configuration has besides."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -702,7 +704,7 @@ class Quota(Scene):
             yield "late was not told that the quota keeps it back"
 
 
-SCENES: Final[dict[str, type[Scene]]] = {
+OF_PODS: Final[dict[str, type[Scene]]] = {
     "single": Single,
     "two-claims": TwoClaims,
     "speculative": Speculative,

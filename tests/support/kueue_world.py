@@ -65,6 +65,22 @@ class KueueWorld(World):
         path = f"{KUEUE}/namespaces/{self.namespace}/localqueues"
         self.plane.request("POST", path, self._kueue("LocalQueue", local))
 
+    def check(self) -> str:
+        """Create an AdmissionCheck that Dovetail answers, and wait until it is active; return its name."""
+        body = {"metadata": {"name": self.word}, "spec": {"controllerName": "dovetail.dev/placement"}}
+        path = f"{KUEUE}/admissionchecks"
+        self.plane.request("POST", path, self._kueue("AdmissionCheck", body))
+
+        def is_active() -> bool:
+            found = self.plane.request("GET", f"{path}/{self.word}")
+            return any(
+                each["type"] == "Active" and each["status"] == "True"
+                for each in found.get("status", {}).get("conditions", [])
+            )
+
+        wait_until(is_active)
+        return self.word
+
     def clear(self) -> None:
         """Delete what has no namespace; Kueue keeps queues and flavors while Workloads use them."""
         for pod in self.pods():
@@ -74,6 +90,7 @@ class KueueWorld(World):
         for path in (
             *(f"{KUEUE}/clusterqueues/{name}" for name in self.queues),
             f"{KUEUE}/resourceflavors/{self.word}",
+            f"{KUEUE}/admissionchecks/{self.word}",
         ):
             with contextlib.suppress(RequestError):
                 self.plane.request("DELETE", path)

@@ -11,6 +11,8 @@ from e2e.neighbours.kueue import Kueue
 from tests.support.kueue_world import CLASS, QUOTA
 
 SCHEDULER: Final = "dovetail"
+PARK_SECONDS: Final = 3
+"""So long a Workload without room keeps its quota."""
 
 
 class Neighbours:
@@ -19,7 +21,7 @@ class Neighbours:
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
         self.plane = plane
         self._folder = folder
-        self._account = install(plane)
+        self._account = install(plane, "holds", "kueue")
         self.kueue = self._kueue()
         self.dovetail = self._dovetail()
 
@@ -47,6 +49,7 @@ class Neighbours:
             "apiVersion": "config.dovetail.dev/v1alpha1",
             "kind": "DovetailConfiguration",
             "profiles": [{"schedulerName": SCHEDULER}],
+            "admissionCheck": {"enabled": True, "parkAfterSeconds": PARK_SECONDS},
         }
         config.write_text(yaml.safe_dump(document))
         return Dovetail.start(self._account, self._folder / "dovetail.log", f"--config={config}", leader_elect=False)

@@ -49,6 +49,13 @@ class World:
             self.node(name)
             self._publish(self._slice(name, devices))
 
+    def more_devices(self, devices: int) -> None:
+        """Add a node with so many devices."""
+        name = f"{self.word}-more"
+        self.nodes.append(name)
+        self.node(name)
+        self._publish(self._slice(name, devices))
+
     def device_class(self) -> None:
         """Create the class that selects all devices of the world."""
         self.plane.request("POST", f"{RESOURCE}/deviceclasses", self._class())

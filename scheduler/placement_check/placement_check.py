@@ -1,0 +1,376 @@
+"""
+The admission check `dovetail.dev/placement`, between the watches of Kueue's objects, the queue and the API server.
+
+    follow    the pods of a Workload that needs an answer are in the scheduling queue, and no others
+    placed    a decision has a place for all of them: the room is held, or a parked Workload becomes active
+    refused   a decision has none: the reason is kept
+    act       what `check_states` says is next is written, one write of a Workload at a time
+
+Where a Workload stands is what its watch shows, never what was written. So a restart, and a leader that dies at any
+write, goes on from there; holds say which room is whose.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from scheduler.change import is_older
+from scheduler.cluster import Unit
+from scheduler.holds.hold_keeper import HoldNews, HoldRefused
+from scheduler.kube.client import Client
+from scheduler.kube.errors import Conflict, KubeError, NotFound
+from scheduler.kube.writer import ApiCall, FencedError, Writer
+from scheduler.observe import logs
+from scheduler.observe.health import Check
+from scheduler.observe.metrics import Metrics, Subsystem
+from scheduler.observe.unexpected_errors import Confined, Tasks
+from scheduler.placement_check import check_writes as writes
+from scheduler.placement_check.check_states import (
+    Activate,
+    CheckMemory,
+    Duty,
+    Park,
+    Say,
+    Step,
+    Unmark,
+    Wait,
+    duty,
+    next_step,
+)
+from scheduler.placement_check.kueue_objects import PENDING, REJECTED, KueueWorkload
+from scheduler.placement_check.kueue_objects_watch import KueueObjects
+from scheduler.placement_check.podset_pods import (
+    MissingPartError,
+    Part,
+    is_expected,
+    workload_of,
+)
+from scheduler.placement_check.workload_queue import Feed, WorkloadQueue
+from scheduler.placement_check.workload_rooms import RoomState, WorkloadRooms
+from solver.domain import DeviceHold, Pod, PodId, Reason, ReasonCode
+
+_ACTIVE: Final = "Dovetail answers this check: a Workload is let in when all its pods have room"
+_RETRY_SECONDS: Final = 5.0
+"""After a write that failed, unless the Workload changes before."""
+_REPORT_SECONDS: Final = 5.0
+"""How often the health check is looked at while nothing changes."""
+_WITHOUT_ROOM: Final = frozenset({Duty.NONE, Duty.WATCH})
+
+_log: Final = logs.logger()
+
+
+class _Known(NamedTuple):
+    """What is known of a Workload while its uid and duty stay, and since when these are so."""
+
+    uid: str
+    duty: Duty
+    since: float
+    memory: CheckMemory = CheckMemory()
+
+
+class PlacementCheck:
+    """Answers the check for all Workloads; `run` while this replica leads. `told` are series and the health check."""
+
+    def __init__(
+        self,
+        client: Client,
+        writer: Writer,
+        rooms: WorkloadRooms,
+        scheduler_names: frozenset[str],
+        *,
+        park_after_seconds: float,
+        told: tuple[Metrics, Check],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client: Final = client
+        self._writer: Final = writer
+        self._rooms: Final = rooms
+        self._park_after_seconds: Final = park_after_seconds
+        self._metrics, self._health = told
+        self._clock: Final = clock
+        self._tasks: Final = Tasks(self._metrics, Subsystem.ADMISSION_CHECK)
+        self._changed: Final = asyncio.Event()
+        self._dirty: Final[dict[str, None]] = {}
+        self._due: Final[dict[str, float]] = {}
+        """When something is to be done about a Workload although nothing changes."""
+        self._writing: Final[set[str]] = set()
+        self._holding: Final[set[str]] = set()
+        """Workloads (and checks) of which a state is being written, or room is being held."""
+        self._written: Final[dict[str, str]] = {}
+        """The version that the last write has made: what the watch shows before it is of the past."""
+        self._known: Final[dict[str, _Known]] = {}
+        self._queue: Final = WorkloadQueue(scheduler_names)
+        self._objects: Final = KueueObjects(
+            client,
+            on_workload=self._look_at,
+            on_part=self._part_changed,
+            on_check=self._check_changed,
+            on_error=self._failed,
+        )
+        rooms.keeper.subscribers.append(self._see_room)
+
+    async def run(self, feed: Feed) -> None:
+        """Answer until cancelled."""
+        self._queue.feed = feed
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._objects.run())
+                self._health.degrade("Kueue's objects are not listed yet")
+                await self._objects.synced()
+                while True:
+                    self._changed.clear()
+                    self._report()
+                    self._act_on_all(self._clock())
+                    await self._until_due()
+        finally:
+            await self._tasks.finish()
+
+    def _report(self) -> None:
+        """Say in the health check whether Kueue's objects are followed: nothing else depends on them."""
+        if problem := self._objects.problem:
+            self._health.degrade(problem)
+        else:
+            self._health.succeed()
+
+    # what decisions say
+
+    def placed(self, unit: Unit, pods: Mapping[PodId, Pod]) -> None:
+        """Take a place for all pods of a Workload: its room is held at once, or the Workload becomes active."""
+        key = workload_of(unit.placements[0].pod)
+        known, workload = self._known.get(key), self._objects.workloads.get(key)
+        if any(not is_expected(each.pod) or workload_of(each.pod) != key for each in unit.placements):
+            self._refuse_shared(unit, pods)
+        elif workload is None or known is None or not self._queue.is_whole(key, unit, pods):
+            self._give_back(unit, pods, _again("the Workload has changed"))
+        elif known.duty is Duty.WATCH:
+            self._give_back(unit, pods, ())
+            self._set(key, is_placed=True)
+            self._look_at(key)
+        elif key in self._holding or self._rooms.room(workload.uid) is not RoomState.NONE:
+            self._give_back(unit, pods, _again("the room that was held for it before is not free yet"))
+        else:
+            try:
+                stored = self._rooms.hold(workload, unit, pods)
+            except HoldRefused as refusal:
+                self._give_back(unit, pods, _again(f"no room can be held: {refusal}"))
+                return
+            self._set(key, is_placed=True)
+            self._begin(key, self._holding, self._hold(key, stored, (unit, pods)))
+
+    def refused(self, pod: Pod, message: str) -> None:
+        """Take why a pod of a Workload has no place; the first pod speaks for all."""
+        key = workload_of(pod.id)
+        if self._queue.is_first(key, pod):
+            self._refuse(key, message)
+            self._look_at(key)
+
+    def _refuse_shared(self, unit: Unit, pods: Mapping[PodId, Pod]) -> None:
+        """Leave Workloads out that share claims with other pods: their room cannot be held apart."""
+        for key in dict.fromkeys(workload_of(each.pod) for each in unit.placements if is_expected(each.pod)):
+            self._queue.keep_out(key)
+            self._refuse(key, "it shares a claim with pods of others; room is held for claims of its own only")
+            self._look_at(key)
+        self._give_back(unit, pods, _again("a Workload with the same claim was left out"))
+
+    def _see_room(self, news: HoldNews) -> None:
+        """Look at a Workload whose hold has ended or has lost a place: before it is let in it is decided again."""
+        owner = news.hold.owner
+        key = f"{owner.namespace}/{owner.name}"
+        if news.ending is not None:
+            self._rooms.ended(news.hold)
+        known = self._known.get(key)
+        if owner.kind == "Workload" and known is not None and known.uid == owner.uid:
+            if known.memory.is_held:
+                self._known[key] = known._replace(memory=CheckMemory(reason=known.memory.reason))
+            self._look_at(key)
+
+    # what the watches show
+
+    def _act_on_all(self, now: float) -> None:
+        for check in self._objects.checks:
+            if check.is_active is not True and not check.is_deleting and check.name not in self._writing:
+                call = partial(writes.apply_active, self._client, check, _ACTIVE)
+                self._begin(check.name, self._writing, self._write(check.name, call))
+        ours = frozenset(check.name for check in self._objects.checks)
+        due = [key for key, at in self._due.items() if at <= now]
+        for key in dict.fromkeys((*self._dirty, *due)):
+            self._dirty.pop(key, None)
+            self._due.pop(key, None)
+            if key not in self._writing and key not in self._holding:  # else it is looked at when that has ended
+                with Confined(self._metrics, Subsystem.ADMISSION_CHECK, workload=key):
+                    self._act_on(key, ours, now)
+
+    def _act_on(self, key: str, ours: frozenset[str], now: float) -> None:
+        """Bring the queue and the API server to what a Workload needs."""
+        workload, before = self._objects.workloads.get(key), self._known.get(key)
+        if workload is not None and is_older(workload.resource_version, self._written.get(key, "")):
+            return
+        wanted = duty(workload, ours) if workload is not None else Duty.NONE
+        uid = workload.uid if workload is not None else ""
+        ended = before.uid if before is not None and before.uid != uid else uid if wanted in _WITHOUT_ROOM else ""
+        if ended:
+            self._rooms.release(ended)
+        if workload is None:
+            self._queue.leave(key)
+            self._forget(key)
+            return
+        if before is None or (before.uid, before.duty) != (uid, wanted):
+            self._queue.leave(key)
+            is_held = wanted is Duty.PLACE and self._rooms.room(uid) is RoomState.HELD
+            self._known[key] = _Known(uid, wanted, now, CheckMemory(is_placed=is_held, is_held=is_held))
+        if wanted is Duty.PLACE and self._rooms.room(uid) is RoomState.ENDING and key not in self._holding:
+            self._queue.leave(key)
+            self._rooms.release(uid)  # its end is seen, and then its pods are decided
+            return
+        self._follow(key, workload)
+        step = next_step(workload, ours, self._known[key].memory, now, park_after_seconds=self._park_after_seconds)
+        self._act(key, workload, ours, step)
+
+    def _follow(self, key: str, workload: KueueWorkload) -> None:
+        """Have the pods of a Workload that needs a decision in the queue, made of what it is now."""
+        known = self._known[key]
+        if known.duty not in {Duty.PLACE, Duty.WATCH} or known.memory.is_placed:
+            return
+        former = self._objects.workloads.get(workload.replaces)
+        replaced = former if former is not None and former.is_admitted else None
+        try:
+            has_pods = self._queue.offer(workload, self._objects.around, replaced)
+        except (MissingPartError, ValueError) as error:
+            self._refuse(key, str(error))
+            return
+        if not has_pods:  # all of them are other schedulers'
+            self._set(key, is_placed=True, is_held=True)
+
+    def _part_changed(self, part: Part) -> None:
+        """Look at Workloads that name something which has come, changed or gone."""
+        for key in self._queue.see_part(part):
+            self._look_at(key)
+
+    def _check_changed(self) -> None:
+        """Look at all Workloads: other checks may be ours."""
+        for key in self._objects.workloads:
+            self._look_at(key)
+        self._changed.set()
+
+    # what is written
+
+    def _act(self, key: str, workload: KueueWorkload, ours: frozenset[str], step: Step) -> None:
+        check = workload.check(ours)
+        match step:
+            case Wait(seconds=seconds):
+                if seconds is not None:
+                    self._due[key] = self._clock() + seconds
+            case Park(message=message) if check is not None:
+                self._begin(key, self._writing, self._park(key, workload, check.name, message))
+            case Say(state=state, message=message) if check is not None:
+                if state == PENDING:
+                    self._set(key, written_at=self._clock())
+                call = partial(writes.apply_state, self._client, workload, check.name, state, message)
+                self._begin(key, self._writing, self._write(key, call, "" if state == PENDING else "ready"))
+            case Activate():
+                call = partial(writes.activate, self._client, workload)
+                self._begin(key, self._writing, self._write(key, call, "activated"))
+            case Unmark():
+                self._begin(key, self._writing, self._write(key, partial(writes.unmark, self._client, workload)))
+
+    async def _hold(self, key: str, stored: Awaitable[DeviceHold], placed: tuple[Unit, Mapping[PodId, Pod]]) -> None:
+        """Wait until the room of a unit is stored as held; then its pods leave the queue."""
+        is_held, reason = False, "the hold was not stored; the scheduler decides again"
+        try:
+            await stored
+            is_held = True
+        except HoldRefused as refusal:
+            reason = f"no room can be held: {refusal}"
+        except FencedError:  # another replica leads, and goes on
+            pass
+        finally:
+            if is_held:
+                self._queue.leave(key)
+                self._set(key, is_held=True)
+            else:
+                self._set(key, is_placed=False)
+                self._give_back(*placed, _again(reason))
+
+    async def _park(self, key: str, workload: KueueWorkload, check: str, message: str) -> None:
+        """Mark a Workload, then reject it: a mark means nothing without Kueue's reason for the rejection."""
+        with self._retried(key):
+            marked = await self._writer.write(partial(writes.mark_parked, self._client, workload))
+            self._written[key] = marked.resource_version
+            call = partial(writes.apply_state, self._client, marked, check, REJECTED, message)
+            self._written[key] = await self._writer.write(call)
+            self._metrics.admission.answers.labels("parked").inc()
+            _log.info(logs.WORKLOAD_PARKED, workload=key, reason=message)
+
+    async def _write(self, key: str, call: ApiCall[str], result: str = "") -> None:
+        """Write and count the `result`; where there is none, the write only informs."""
+        with self._retried(key):
+            self._written[key] = await self._writer.write(call, is_status=not result)
+            if result:
+                self._metrics.admission.answers.labels(result).inc()
+            known = self._known.get(key)
+            if result == "ready" and known is not None:
+                self._metrics.admission.seconds.observe(self._clock() - known.since)
+
+    @contextlib.contextmanager
+    def _retried(self, key: str) -> Iterator[None]:
+        """Suppress the errors of a write; what is to be done is worked out anew, after a while if nothing changes."""
+        try:
+            yield
+        except FencedError:
+            return
+        except KubeError as error:
+            self._due[key] = self._clock() + _RETRY_SECONDS
+            if not isinstance(error, Conflict | NotFound):  # it has changed, which the watch shows
+                self._failed(key, error)
+
+    def _begin(self, key: str, under_way: set[str], work: Coroutine[Any, Any, None]) -> None:
+        async def until_done() -> None:
+            try:
+                await work
+            finally:
+                under_way.discard(key)
+                self._look_at(key)
+
+        under_way.add(key)
+        self._tasks.begin(until_done())
+
+    # what is remembered
+
+    def _set(self, key: str, **fields: Any) -> None:
+        if (known := self._known.get(key)) is not None:
+            self._known[key] = known._replace(memory=msgspec.structs.replace(known.memory, **fields))
+
+    def _refuse(self, key: str, reason: str) -> None:
+        if (known := self._known.get(key)) is not None:
+            self._known[key] = known._replace(memory=known.memory.refused(reason, self._clock()))
+
+    def _forget(self, key: str) -> None:
+        for kept in (self._known, self._written, self._due):
+            kept.pop(key, None)
+
+    def _give_back(self, unit: Unit, pods: Mapping[PodId, Pod], reasons: Sequence[Reason]) -> None:
+        if self._queue.feed is not None:
+            self._queue.feed.give_back(unit, pods, reasons)
+
+    def _look_at(self, key: str) -> None:
+        self._dirty[key] = None
+        self._changed.set()
+
+    def _failed(self, what: str, error: Exception) -> None:
+        _log.warning(logs.ADMISSION_CHECK_FAILED, object=what, error=str(error))
+
+    async def _until_due(self) -> None:
+        """Wait until something changes, or is due."""
+        seconds = min((at - self._clock() for at in self._due.values()), default=_REPORT_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(_REPORT_SECONDS, max(0.0, seconds))):
+                await self._changed.wait()
+
+
+def _again(message: str) -> tuple[Reason, ...]:
+    return (Reason(code=ReasonCode.API_ERROR, message=message),)

@@ -150,6 +150,8 @@ REPAIR_ENDED: Final = "repair_ended"
 """A `plan` was paused or is over: its `state` and why."""
 REPAIR_FAILED: Final = "repair_failed"
 """RepairPlans cannot be read or written, or the worker gave no answer; logged once for each `error`."""
+QUOTA_STATUS_FAILED: Final = "quota_status_failed"
+"""The status of a DeviceQuota could not be written; logged once for each `error`. Quotas are kept all the same."""
 EVENT_DROPPED: Final = "event_dropped"
 """A Kubernetes event could not be written (level debug)."""
 

@@ -22,6 +22,7 @@ from prometheus_client import (
 from prometheus_client.exposition import choose_encoder
 
 from scheduler.change import Kind
+from scheduler.observe.quota_series import QuotaSeries
 from solver.domain import ReasonCode
 from solver.verify import Rule
 
@@ -65,6 +66,7 @@ class Subsystem(StrEnum):
     FLEET = "fleet"
     HOLDS = "holds"
     REPAIR = "repair"
+    QUOTAS = "quotas"
     API = "api"
     WATCHES = "watches"
     READMISSION = "readmission"
@@ -340,6 +342,7 @@ class Metrics:
             "dovetail_fleet_fragmentation_ratio", "The mean of dovetail_fragmentation_ratio, weighted by requests."
         )
         self._add_repairs()
+        self.quotas = QuotaSeries(self._gauge)
         self.oldest_waiting_pod = self._gauge(
             "dovetail_oldest_waiting_pod_seconds",
             "Seconds that the oldest pending pod has waited, by the first reason of its last attempt (empty: none).",
@@ -361,10 +364,8 @@ class Metrics:
         self.repair_plans = self._gauge(
             "dovetail_repair_plans", "RepairPlans by goal and state; finished ones for a day.", ("goal", "state")
         )
-        self.repair_moves_in_flight = self._gauge(
-            "dovetail_repair_moves_in_flight",
-            "Pods that a repair has evicted and that have no successor on a node yet.",
-        )
+        text = "Pods that a repair has evicted and that have no successor on a node yet."
+        self.repair_moves_in_flight = self._gauge("dovetail_repair_moves_in_flight", text)
         self.repair_moves = self._counter(
             "dovetail_repair_moves_total",
             "Moves of repairs by goal and result: evicted, then moved (the successor is bound) or failed.",

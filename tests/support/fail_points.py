@@ -72,6 +72,7 @@ KINDS: Final[dict[str, Kind]] = {
         asked.method == "PATCH" and "/repairplans/" in asked.path and asked.path.endswith("/status")
     ),
     "hold-end": lambda asked: asked.method == "DELETE" and "/deviceholds/" in asked.path,
+    "quota-status": _patch("devicequotas"),
     "reserve-node": _pod_status(b'"dovetail.dev/node-reserved"'),
 }
 """Every kind of write that Dovetail makes."""

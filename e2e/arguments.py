@@ -1,6 +1,7 @@
 """Arguments that several commands take."""
 
 import argparse
+import math
 
 
 def at_least_one(text: str) -> int:
@@ -8,3 +9,12 @@ def at_least_one(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
     return int(text)
+
+
+def seconds_or_never(text: str) -> float:
+    """Read a time after which a pod starves."""
+    if text == "never":
+        return math.inf
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither `never` nor a number of seconds")
+    return float(text)

@@ -16,6 +16,9 @@ RESULTS: Final = REPOSITORY / "results"
 """Where tools leave what they measured; git ignores it."""
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Okabe and Ito's colours, which colour-blind people can tell apart."""
+_LINES: Final = ("-", "--", ":")
+_HATCHES: Final = ("", "///", "...")
+"""Further series have the colours again, with these lines or hatches."""
 _WIDTH, _HEIGHT, _BAR = 9.0, 3.2, 0.26
 _LOGARITHMIC_FROM: Final = 10.0
 """How many times the least value the most has to be."""
@@ -69,10 +72,18 @@ def draw(path: Path, panels: Sequence[Panel]) -> None:
         figure.savefig(path, format="svg", metadata={"Date": None})
 
 
+def _styles(panel: Panel, marks: Sequence[str]) -> list[tuple[str, str]]:
+    """Return a colour and a mark for each series. Raise ValueError where there are more than can be told apart."""
+    styles = [(colour, mark) for mark in marks for colour in COLOURS]
+    if len(panel.series) > len(styles):
+        raise ValueError(f"{panel.title} has {len(panel.series)} series, and {len(styles)} can be told apart")
+    return styles[: len(panel.series)]
+
+
 def _lines(axes: Axes, panel: Panel) -> None:
     numbers = [float(each) for each in panel.x]
-    for colour, series in zip(COLOURS, panel.series, strict=False):
-        axes.plot(numbers, series.values, marker="o", markersize=3, color=colour, label=series.name)
+    for (colour, line), series in zip(_styles(panel, _LINES), panel.series, strict=True):
+        axes.plot(numbers, series.values, marker="o", markersize=3, color=colour, linestyle=line, label=series.name)
         if series.spreads:
             low, high = zip(*series.spreads, strict=True)
             axes.fill_between(numbers, low, high, color=colour, alpha=0.15, linewidth=0)
@@ -87,7 +98,7 @@ def _lines(axes: Axes, panel: Panel) -> None:
 
 def _bars(axes: Axes, panel: Panel) -> None:
     thickness = 0.8 / len(panel.series)
-    for index, (colour, series) in enumerate(zip(COLOURS, panel.series, strict=False)):
+    for index, ((colour, hatch), series) in enumerate(zip(_styles(panel, _HATCHES), panel.series, strict=True)):
         places = [place + index * thickness for place in range(len(panel.x))]
         pairs = list(zip(series.values, series.spreads, strict=True)) if series.spreads else []
         errors = [[value - low for value, (low, _) in pairs], [high - value for value, (_, high) in pairs]]
@@ -96,6 +107,7 @@ def _bars(axes: Axes, panel: Panel) -> None:
             series.values,
             height=thickness,
             color=colour,
+            hatch=hatch,
             label=series.name,
             xerr=errors if pairs else None,
             error_kw={"linewidth": 0.8},

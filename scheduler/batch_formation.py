@@ -91,6 +91,7 @@ class BatchFormation:
         parts, profile = self._parts, batch.pods[0].scheduler_name
         batch = self._with_gangs(batch)
         batch = parts.starvation.marked(batch, self._clock())
+        batch = parts.preemption_delays.marked(batch, self._clock())
         batch = parts.preemption_backoff.apply(batch)
         return batch, parts.evictions.allowed(profile, self._policies[profile])
 

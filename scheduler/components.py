@@ -35,6 +35,7 @@ from scheduler.queue import (
     Backoff,
     EquivalenceKeys,
     GangReplacements,
+    PreemptionDelays,
     QueuedGangs,
     SchedulingQueue,
     StarvationTracker,
@@ -84,6 +85,7 @@ class Components:
     waker: QueueWaker
     fewer_writing: asyncio.Event
     starvation: StarvationTracker
+    preemption_delays: PreemptionDelays
     gang_replacements: GangReplacements
     worker: WorkerSupervisor
     decider: Decider
@@ -134,6 +136,7 @@ def assemble(
         waker=waker,
         fewer_writing=fewer_writing,
         starvation=starvation,
+        preemption_delays=PreemptionDelays(),
         gang_replacements=replacements,
         worker=worker,
         decider=decider,

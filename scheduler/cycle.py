@@ -229,6 +229,7 @@ class SchedulingCycle:
         is_released = False
         with self._confined(Subsystem.DECISION):
             is_released = self._parts.starvation.decided(batch, plan, self._clock())
+            self._parts.preemption_delays.decided(batch, plan, self._clock())
         async for unplaced in turns.each(plan.unplaced):
             with self._confined(Subsystem.DECISION, pod=str(unplaced.pod)):
                 self._put_back(pods[unplaced.pod], unplaced.reasons, started, plan.report.node_count)
@@ -340,6 +341,7 @@ class SchedulingCycle:
         self._parts.attempt_metrics.forget(pod_uid)
         self._parts.status.forget(pod_uid)
         self._parts.isolated_lane.forget(pod_uid)
+        self._parts.preemption_delays.forget(pod_uid)
         if self._parts.starvation.forget(pod_uid):
             self._parts.waker.reservation_released()
 

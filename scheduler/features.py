@@ -113,6 +113,11 @@ RIGHTS: Final[Mapping[Feature, tuple[Right, ...]]] = {
     Feature.QUOTAS: (*_each("list watch", "dovetail.dev", "devicequotas", Kind.QUOTAS),),
 }
 
+STATUS_RIGHTS: Final[Mapping[Feature, tuple[Right, ...]]] = {
+    Feature.QUOTAS: tuple(_each("patch", "dovetail.dev", "devicequotas/status", Kind.QUOTAS)),
+}
+"""Rights without which a feature works all the same, and its objects have no status."""
+
 KINDS: Final[Mapping[Feature, frozenset[Kind]]] = {
     Feature.PREEMPTION: frozenset({Kind.BUDGETS}),
     Feature.EXTENDED_RESOURCES: frozenset(),
@@ -149,7 +154,7 @@ def granted_by(refusal: str) -> str:
     if found is None:
         return ""
     wanted = (found["verb"], found["group"], found["resource"])
+    granting = (*RIGHTS.items(), *STATUS_RIGHTS.items())
     return next(
-        (each.component for each, rights in RIGHTS.items() if any(wanted == right[:3] for right in rights)),
-        "deploy/base",
+        (each.component for each, rights in granting if any(wanted == right[:3] for right in rights)), "deploy/base"
     )

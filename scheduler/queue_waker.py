@@ -27,7 +27,8 @@ class QueueWaker:
         for transition in transitions:
             if isinstance(transition.after, DeviceHold):
                 self._room_held(transition.before, transition.after)
-            self._queue.wake(self._cluster.without_void_nomination(transition))
+            if (told := self._cluster.told(transition)) is not None:
+                self._queue.wake(told)
             for pod in self._cluster.unblocked(transition):
                 self._queue.victims_gone(pod, self._clock())
             if transition.conflict is not None:

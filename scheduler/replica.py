@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from scheduler import version
 from scheduler.api.api_server import SchedulerApi
 from scheduler.api.leadership import answer_callers
-from scheduler.change import Change, without_ended
+from scheduler.change import Change, Kind, without_ended
 from scheduler.commit.extended_resource_claims import OrphanedClaims
 from scheduler.commit.local_taints import SuspectDevices
 from scheduler.commit.manually_bound import ManuallyBoundPods
@@ -44,6 +44,7 @@ from scheduler.repair.repairer import Repairer
 from scheduler.status.leader_report import LeaderReporter, ReportSources
 from scheduler.status.missing_rights import possible
 from scheduler.status.misspelled_schedulers import MisspelledSchedulers
+from scheduler.status.quota_status import QuotaParts, QuotaStatusWriter
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.watches import Watches
 
@@ -80,6 +81,7 @@ class Replica:
         self._usage: Final = usage
         self._elector: Final = elector
         settings = context.settings
+        self._quota_path: Final = served.path(Kind.QUOTAS)
         self._leads: Final = context.metrics.master_status.labels(settings.leader_election.lease_name)
         self._leads.set(elector is None)
         ages = WatchAges(settings.commit.max_watch_age_seconds)
@@ -208,6 +210,7 @@ class Replica:
             self._kept(Subsystem.FLEET, parts.fleet_counter.run),
             self._kept(Subsystem.HOLDS, parts.holds.run),
             self._kept(Subsystem.REPAIR, self._make_repairer().run),
+            self._kept(Subsystem.QUOTAS, self._make_quota_statuses().run),
             self._kept(Subsystem.API, partial(answer_callers, *api)),
             self._kept(Subsystem.STATUS, parts.status.run),
             *([] if self._reporter is None else [self._kept(Subsystem.STATUS, self._reporter.run)]),
@@ -240,6 +243,19 @@ class Replica:
         parts = self._parts
         access = AdvisorParts(self._context.client, parts.writer, parts.cluster, parts.queue, parts.worker)
         return Repairer(access, parts.holds, (parts.status, self._context.metrics), self._context.settings)
+
+    def _make_quota_statuses(self) -> QuotaStatusWriter:
+        """Make what says of DeviceQuotas what is held, lent and waiting."""
+        parts, settings = self._parts, self._context.settings
+        rules = [settings.policy(name).preemption for name in settings.scheduler_names]
+        return QuotaStatusWriter(
+            self._context.client,
+            parts.writer,
+            QuotaParts(parts.cluster, parts.queue, lambda: parts.fleet_counter.quotas),
+            self._context.metrics,
+            collection=self._quota_path,
+            may_reclaim=any(each.is_enabled and each.reclaims for each in rules),
+        )
 
     def _make_reporter(self, elector: LeaderElector, served: DiscoveredKinds, ages: WatchAges) -> LeaderReporter:
         """Make what says in the Lease how this replica does while it leads."""

@@ -31,6 +31,8 @@ from .preemption.what_if import snapshot_after as snapshot_after
 from .preemption.what_if import with_nodes as with_nodes
 from .problem.devices.slice_cache import SelectorResults as SelectorResults
 from .problem.solver_cache import SolverCache as SolverCache
+from .quota_answers import quota_fleet as quota_fleet
+from .quota_answers import quotas_of as quotas_of
 from .repair.goals import goal_of_nodes as goal_of_nodes
 from .repair.goals import goal_of_pods as goal_of_pods
 from .repair.goals import goals_of as goals_of
@@ -41,6 +43,7 @@ from .rules.queueing import INTER_POD_READS as INTER_POD_READS
 from .rules.queueing import NODE_READS as NODE_READS
 from .rules.queueing import OWN_REASONS as OWN_REASONS
 from .rules.queueing import RULE_HINTS as RULE_HINTS
+from .rules.quotas.waiting import waiting_pods as waiting_pods
 from .rules.taints.values import UNSCHEDULABLE_TAINT as UNSCHEDULABLE_TAINT
 from .rules.taints.values import first_untolerated_taint as first_untolerated_taint
 from .rules.taints.values import node_tolerations as node_tolerations

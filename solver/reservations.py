@@ -3,10 +3,13 @@ Node reservations against starvation: for pods that have waited too long and get
 
 A pod gets a node on which it would fit if all pods had ended that end by themselves; DaemonSet pods and static pods do
 not. Of these nodes it gets the one on which it may fit first: where the pods that hold what is missing have not run for
-long. A gang gets as many nodes as it needs, in the same order. An earlier reservation stays while the pod could still
-fit there. The share of the nodes that is reserved, in all and for one namespace, is bounded.
+long. A gang gets as many nodes as it needs, in the same order. Its nodes stand empty bit by bit until the last one is
+free, so that several are reserved only where that is thought to take no longer than it has waited. An earlier
+reservation stays while the pod could still fit there. The share of the nodes that is reserved, in all and for one
+namespace, is bounded.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -162,22 +165,20 @@ def _hold(
 
     Nodes that were reserved for it before come first: to choose others would give up what was kept free so far.
     """
+    ids, known = {pod.id for pod in group}, after.inventory.node_index
+    ages, waited = _ages(after, _classes_of(after, ids)), _waited(after, group)
+    stays = [known[name] for name in earlier.nodes if name in known] if earlier is not None else []
+    order = [*stays, *(node for node in ages if node not in stays)]
     snapshot = _when_ended(after.snapshot, group)
-    ids = {pod.id for pod in group}
     gangs = tuple(gang for gang in after.batch.gangs if gang.id == group[0].gang)
     batch = Batch(pods=group, gangs=gangs, overdue=tuple(ids), node_reservations=others)
     ended = prepare(snapshot, batch, after.policy, cache)
     if not ended.classes:
         return None
-    order = _order(after, _classes_of(after, ids))
-    known = after.inventory.node_index
-    if earlier is not None:
-        stays = [known[name] for name in earlier.nodes if name in known]
-        order = [*stays, *(node for node in order if node not in stays)]
     choices = _fitting(ended, order)
-    if not choices:
-        return None
     nodes = sorted({choice.node for choice in choices})
+    if not nodes or (nodes[1:] and sum(ages[node] for node in nodes if node not in stays) > waited):
+        return None
     return NodeReservation(
         pod=group[0].id,
         uids=tuple(pod.uid for pod in group),
@@ -186,6 +187,12 @@ def _hold(
         requests=_most_asked(ended, choices),
         takes_devices=any(ended.parts_of(each) for each in ended.classes),
     )
+
+
+def _waited(after: Problem, group: tuple[Pod, ...]) -> float:
+    """Return for how many seconds a group has waited; infinity where it is not known."""
+    now, created = after.policy.preemption.now, min(pod.created_at for pod in group)
+    return float(max(0, now - created)) if now and created else math.inf
 
 
 def _when_ended(snapshot: Snapshot, group: tuple[Pod, ...]) -> Snapshot:
@@ -244,9 +251,11 @@ def _most_asked(problem: Problem, choices: Sequence[Choice]) -> tuple[tuple[str,
     return tuple((resource, max(each[resource] for each in asked.values())) for resource in resources)
 
 
-def _order(after: Problem, classes: Sequence[PodClass]) -> list[int]:
+def _ages(after: Problem, classes: Sequence[PodClass]) -> dict[int, int]:
     """
-    Order nodes by how soon a pod may fit there, then by the devices they lack, other room they lack, and running pods.
+    Return, by node, the sum of ages of the pods that hold what is missing there: how soon a pod may fit.
+
+    The nodes are ordered by it, then by the devices they lack, other room they lack, and running pods.
 
     How long pods run is not known, but their lengths differ by orders of magnitude: one that has run for long will run
     for longer than one that began just now. Where half of the pods of any age run for as long again, the last of
@@ -261,7 +270,7 @@ def _order(after: Problem, classes: Sequence[PodClass]) -> list[int]:
             room = min(lacking.room(each, node) for each in classes)
             ages = min(ending.ages(node, count, lacking.amounts(each, node)) for count, each in found if count < _NEVER)
             ranked.append((ages, devices, room, len(ending.pods[node]), node))
-    return [node for *_, node in sorted(ranked)]
+    return {node: ages for ages, *_, node in sorted(ranked)}
 
 
 @dataclass(slots=True, eq=False)

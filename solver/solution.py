@@ -174,13 +174,9 @@ def quotas_beside(problem: Problem, solution: Solution) -> QuotaLimits:
     if not rules.limits:
         return rules
     units, nodes = Counter[int](), defaultdict[int, set[int]](set)
-    owners = [(rules.of_class.get(each.pod_class, ()), each.node, each.picks) for each in solution.choices]
-    served = list(_served(problem, solution))
-    owners += [(rules.of_shared.get(each.shared, ()), each.node, each.picks) for each in solution.shared.values()]
-    for (numbers, node, _), each in zip(owners, served, strict=True):
-        if not numbers:
-            continue
-        counted, local = _counted(problem, each)
+    owners = [(rules.of_class.get(each.pod_class, ()), each.node) for each in solution.choices]
+    owners += [(rules.of_shared.get(each.shared, ()), each.node) for each in solution.shared.values()]
+    for (numbers, node), (counted, local) in zip(owners, _counts(problem, solution), strict=True):
         for number in numbers:
             limit = rules.limits[number]
             if not limit.counts_nodes:
@@ -199,9 +195,9 @@ def beyond_shares(problem: Problem, solution: Solution) -> int:
     owners = [of_class.get(each.pod_class, -1) for each in solution.choices]
     owners += [of_shared.get(each.shared, -1) for each in solution.shared.values()]
     totals = Counter[int]()
-    for number, served in zip(owners, _served(problem, solution), strict=True):
+    for number, (counted, _) in zip(owners, _counts(problem, solution), strict=True):
         if number >= 0:
-            totals[number] += _counted(problem, served)[0][rules.shares[number].position]
+            totals[number] += counted[rules.shares[number].position]
     return sum(max(0, totals[number] - each.left) for number, each in enumerate(rules.shares))
 
 
@@ -219,6 +215,19 @@ def keeps_quotas(problem: Problem, choice: Choice) -> bool:
         else counted[limit.position] <= limit.left
         for limit in map(rules.limits.__getitem__, numbers)
     )
+
+
+def _counts(problem: Problem, solution: Solution) -> Iterator[tuple[Counter[int], Counter[int]]]:
+    """Return `_counted` of each choice, then of each shared claim; equal choices are counted once."""
+    known: dict[object, tuple[Counter[int], Counter[int]]] = {}
+    group_of = problem.layout.group_of
+    keys: list[object] = [(each.pod_class, group_of[each.node], each.picks) for each in solution.choices]
+    keys += [None] * len(solution.shared)
+    for key, served in zip(keys, _served(problem, solution), strict=True):
+        counted = known.get(key) if key is not None else None
+        if counted is None:
+            counted = known[key] = _counted(problem, served)
+        yield counted
 
 
 def _counted(problem: Problem, served: ServedComponents) -> tuple[Counter[int], Counter[int]]:

@@ -5,19 +5,21 @@ Pure: writes of the audit log go in (`e2e.audit.writes`), holdings and findings 
 
 - a device with two holders, more shares than capacity, counters over budget (`usage_findings`, at every allocation),
 - an allocation that was not taken back after its pods had ended (`left`),
-- writes of a scheduler that does not lead (`LeaderWrites`).
+- writes of a scheduler that does not lead (`LeaderWrites`),
+- an allocation by which a DeviceQuota's namespaces hold more than its limit (`QuotaLimits`).
 
 Between a write of unknown outcome and the next one about the same claim, the claim counts as free.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Self
 
 from e2e.audit.inventory import Inventory
 from e2e.audit.leader_writes import LeaderWrites
+from e2e.audit.quotas import QuotaLimits
 from e2e.audit.reading import DeviceKey, Finding, Json, Key, device_of, key_of, results_of
 from e2e.audit.usage import usage_findings
 from e2e.audit.writes import Write
@@ -60,11 +62,12 @@ class History:
     Everything that was held, and what was wrong with it.
 
     `lease` is the Lease of the scheduler whose writes are checked. An allocation may stay for `left_seconds` after its
-    pods have ended.
+    pods have ended. `quotas` are the limits of DeviceQuotas that it is held against.
     """
 
     lease: Key
     left_seconds: float
+    quotas: QuotaLimits = field(default_factory=lambda: QuotaLimits({}))
     holdings: list[Holding] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     allocations: int = 0
@@ -84,9 +87,11 @@ class History:
         self._leaders = LeaderWrites(self.lease)
 
     @classmethod
-    def of(cls, writes: Iterable[Write], *, lease: Key, left_seconds: float) -> Self:
-        """Read a whole log."""
-        history, seconds = cls(lease, left_seconds), 0.0
+    def of(
+        cls, writes: Iterable[Write], *, lease: Key, left_seconds: float, quota_drivers: Mapping[str, str] | None = None
+    ) -> Self:
+        """Read a whole log; `quota_drivers` has the driver of each class that quotas count and that is all of one."""
+        history, seconds = cls(lease, left_seconds, QuotaLimits(quota_drivers or {})), 0.0
         for each in writes:
             history.see(each)
             seconds = max(seconds, each.seconds)
@@ -100,6 +105,8 @@ class History:
             self._see_claim(write)
         elif write.resource == "resourceslices" and write.stored:
             self._see_slice(write)
+        elif write.resource == "devicequotas":
+            self.quotas.see_quota(write)
         elif write.resource in _CONSUMERS:
             self._see_consumer(write)
 
@@ -127,6 +134,8 @@ class History:
             self._take_back(uid, write)
             if results_of(claim):
                 self._allocate(uid, claim, write)
+                if self._leaders.is_ours(write):
+                    self.findings += self.quotas.see_allocation(claim, before, self._claims.values(), write)
         self._see_reservation(uid, claim, write.seconds)
 
     def _allocate(self, uid: str, claim: Json, write: Write) -> None:

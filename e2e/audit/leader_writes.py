@@ -48,6 +48,10 @@ class LeaderWrites:
     _user: str = ""
     _has_written: bool = False
 
+    def is_ours(self, write: Write) -> bool:
+        """Whether the scheduler's account made a write."""
+        return bool(self._user) and write.user == self._user
+
     def see(self, write: Write) -> list[Finding]:
         """See the next write, in the order of versions."""
         if write.resource == "leases" and write.key == self.lease and write.stored:

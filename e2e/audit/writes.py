@@ -18,7 +18,12 @@ from e2e.audit.reading import Json, Key
 
 _CREDENTIAL: Final = "authentication.kubernetes.io/credential-id"
 _CHANGES: Final = frozenset({"create", "update", "patch", "delete"})
-_KEPT: Final = {"resourceclaims": ("status",), "resourceslices": ("spec",), "leases": ("spec",)}
+_KEPT: Final = {
+    "resourceclaims": ("status",),
+    "resourceslices": ("spec",),
+    "leases": ("spec",),
+    "devicequotas": ("spec",),
+}
 _FIRST_FAILURE: Final = 300
 _MAY_HAVE_ACTED: Final = 500
 """From this status on, and without one, the server may have stored what was asked for."""

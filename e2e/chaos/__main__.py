@@ -21,6 +21,8 @@ from e2e.chaos.cluster import (
     MOST_EVICTIONS,
     PEER,
     PEER_PREFIX,
+    QUOTA_CLASS,
+    QUOTA_NAMESPACES,
     SCHEDULER,
     Cluster,
     configure,
@@ -39,6 +41,7 @@ from e2e.chaos.watcher import Watcher
 from e2e.chaos.work import Work
 from e2e.controlplane.plane import ControlPlane
 from e2e.dovetail import NAMESPACE, install
+from e2e.fleet import nvidia
 from e2e.nodes.cluster import unusable
 from e2e.nodes.node import OWN
 from e2e.nodes.programs import Programs
@@ -108,6 +111,7 @@ def _run(cluster: Cluster, folder: Path, seed: int, options: argparse.Namespace)
         least=LEAST,
         peer=PEER,
         peer_prefix=PEER_PREFIX,
+        sharing={each: pair for pair in QUOTA_NAMESPACES for each in pair},
     )
     judge = Judge(rules, Inventory(list(cluster.fleet.slices)))
     with RealNodes.start(cluster, folder / "nodes") as real, contextlib.ExitStack() as ends:
@@ -132,7 +136,8 @@ def _history_findings(log: Path, left_seconds: float) -> list[Finding]:
     """Check every write of the run, in the order of versions."""
     with log.open(encoding="utf-8") as lines:
         writes = read_writes(lines)
-    history = History.of(writes, lease=LEASE, left_seconds=left_seconds)
+    history = History.of(writes, lease=LEASE, left_seconds=left_seconds, quota_drivers={QUOTA_CLASS: nvidia.DRIVER})
+    report(f"quotas: {history.quotas.judged} allocations were held against a limit")
     report(f"audit log: {len(writes)} writes, {history.allocations} allocations, {len(history.findings)} findings")
     return history.findings
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 import yaml
 
 from e2e import objects
+from e2e.audit.quotas import NAME_LABEL
 from e2e.audit.reading import Finding, Json
 from e2e.chaos.for_kubelets import for_kubelets
 from e2e.chaos.judge import BUDGET
@@ -34,6 +35,14 @@ LEAST: Final = {"none": 99, "some": 2}
 MERGE: Final = "application/merge-patch+json"
 TAINTS: Final = ({"key": "chaos", "effect": "NoSchedule"},)
 """Of a device that its driver taints."""
+DEVICE_QUOTAS: Final = "/apis/dovetail.dev/v1alpha1/devicequotas"
+DEVICE_QUOTA_COUNT: Final = 4
+"""Each of these has two of the namespaces."""
+QUOTA_NAMESPACES: Final = tuple(
+    frozenset(NAMESPACES[2 * number : 2 * number + 2]) for number in range(DEVICE_QUOTA_COUNT)
+)
+QUOTA_CLASS: Final = "quota-gpus"
+"""All devices of NVIDIA's driver, whatever class a claim names."""
 RESOURCE: Final = "/apis/resource.k8s.io/v1"
 GPU_NODES: Final = tuple(f"gpu-{index}" for index in range(4))
 """The nodes with whole GPUs that Dovetail serves."""
@@ -184,6 +193,23 @@ class Cluster:
         path = f"/api/v1/namespaces/{TIGHT_NAMESPACE}/resourcequotas/team"
         self.request("PATCH", path, {"spec": {"hard": quota}}, content=MERGE)
 
+    def give_quota(self, number: int, limit: int | None) -> None:
+        """Make the DeviceQuota of two namespaces, or change its limit; None deletes it."""
+        name = f"quota-{number}"
+        if limit is None:
+            self.request("DELETE", f"{DEVICE_QUOTAS}/{name}")
+            return
+        own = sorted(QUOTA_NAMESPACES[number])
+        resources = [{"deviceClass": QUOTA_CLASS, "limit": limit}]
+        spec = {
+            "namespaceSelector": {"matchExpressions": [{"key": NAME_LABEL, "operator": "In", "values": own}]},
+            "resources": resources,
+        }
+        body = {"apiVersion": "dovetail.dev/v1alpha1", "kind": "DeviceQuota", "metadata": {"name": name}, "spec": spec}
+        path = f"{DEVICE_QUOTAS}/{name}"
+        if self.request("PATCH", path, {"spec": {"resources": resources}}, content=MERGE) is None:
+            self.request("POST", DEVICE_QUOTAS, body)
+
     @property
     def own_nodes(self) -> list[str]:
         """The nodes with whole GPUs that Dovetail serves."""
@@ -220,6 +246,8 @@ class Cluster:
             body = {"spec": {"unschedulable": None}}
             self.request("PATCH", f"/api/v1/nodes/{name}", body, content=MERGE)
         self.limit(WIDE_QUOTA)
+        for number in range(DEVICE_QUOTA_COUNT):
+            self.give_quota(number, None)
 
     def _written(self) -> Fleet:
         """Return the part of the fleet that no kubelet and no driver writes."""
@@ -281,6 +309,12 @@ def _furniture() -> list[Json]:
             }
             for name, value in (("high", 1000), ("middle", 500))
         ),
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceClass",
+            "metadata": {"name": QUOTA_CLASS},
+            "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{nvidia.DRIVER}'"}}]},
+        },
         {
             "apiVersion": "storage.k8s.io/v1",
             "kind": "StorageClass",

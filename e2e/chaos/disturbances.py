@@ -4,7 +4,17 @@ import random
 import threading
 from typing import Final
 
-from e2e.chaos.cluster import FORCED, MERGE, RESOURCE, TIGHT_QUOTA, WIDE_QUOTA, Cluster, claim_path, pod_path
+from e2e.chaos.cluster import (
+    DEVICE_QUOTA_COUNT,
+    FORCED,
+    MERGE,
+    RESOURCE,
+    TIGHT_QUOTA,
+    WIDE_QUOTA,
+    Cluster,
+    claim_path,
+    pod_path,
+)
 from e2e.chaos.progress import report
 from e2e.chaos.real_nodes import RealNodes
 from e2e.controlplane.slices import RETURN_SECONDS, WIPE_SECONDS, without_slices
@@ -43,15 +53,18 @@ class Disturbances(threading.Thread):
             (0.74, self._remove_node),
             (0.84, self._republish),
             (0.90, self._taint_device),
-            (0.94, self._label_node),
-            (0.98, self._change_quota),
+            (0.93, self._label_node),
+            (0.96, self._change_quota),
+            (0.98, self._change_device_quota),
             (0.985, self._take_rights),
             (0.9925, self._restart_kubelet),
             (1.01, self._end_driver),
         )
 
     def run(self) -> None:
-        """Do one thing after the other."""
+        """Do one thing after the other; quotas are there from the beginning, so that they bind soon."""
+        for number in range(DEVICE_QUOTA_COUNT):
+            self._cluster.give_quota(number, 2 * number + 2)
         while not self.stop.wait(self._random.random() * _LONGEST_PAUSE_SECONDS):
             draw = self._random.random()
             next(disturb for limit, disturb in self._kinds if draw < limit)()
@@ -80,6 +93,12 @@ class Disturbances(threading.Thread):
         is_tight = self._random.random() < 0.6
         report(f"a {'tight' if is_tight else 'wide'} ResourceQuota")
         self._cluster.limit(TIGHT_QUOTA if is_tight else WIDE_QUOTA)
+
+    def _change_device_quota(self) -> None:
+        """Make, change or delete a DeviceQuota; few devices bind soon, and many only now and then."""
+        number, limit = self._random.randrange(DEVICE_QUOTA_COUNT), self._random.choice((None, 2, 3, 4, 6, 12))
+        report(f"DeviceQuota {number}: {'deleted' if limit is None else f'at most {limit}'}")
+        self._cluster.give_quota(number, limit)
 
     def _take_rights(self) -> None:
         """Take a binding of Dovetail's account away for a while; without rights to its Lease it ends."""

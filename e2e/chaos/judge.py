@@ -39,6 +39,8 @@ class Rules:
     least: Mapping[str, int]
     peer: str
     peer_prefix: str
+    sharing: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By namespace those that share a DeviceQuota with it: pods of these may be evicted for a pod on any node."""
 
 
 @dataclass(slots=True)
@@ -161,14 +163,17 @@ class Judge:
         """
         Pods of more priority for which the victim's node is nominated, or was until a moment ago.
 
+        Where both share a DeviceQuota, the victim may be on any node: what it gives back counts for the limit.
         A gang goes whole: its members are evicted from all of their nodes for a pod that wants one of them.
         """
         homes = self._homes[gang_of(victim) or key_of(victim)]
+        sharing = self.rules.sharing.get(key_of(victim).namespace, frozenset())
         for uid, (node, when) in self._nominations.items():
             pod = self.pods.get(uid)
             is_more = pod is None or pod["spec"].get("priority", 0) > victim["spec"].get("priority", 0)
             is_now = pod is not None and pod["status"].get("nominatedNodeName") == node
-            if node in homes and is_more and (is_now or when > seconds - NOMINATION_SECONDS):
+            is_near = node in homes or (pod is not None and key_of(pod).namespace in sharing)
+            if is_near and is_more and (is_now or when > seconds - NOMINATION_SECONDS):
                 yield uid
 
     def _note_loss(self, pod: Json, before: Json | None, *, is_gone: bool) -> None:

@@ -223,6 +223,9 @@ DECISIONS: Final = Board(
     ),
 )
 
+_QUOTA: Final = "quota, device_class, counts"
+_QUOTA_LEGEND: Final = "{{quota}} · {{device_class}} · {{counts}}"
+
 DEVICES: Final = Board(
     "devices",
     "Dovetail: devices and fragmentation",
@@ -275,6 +278,51 @@ DEVICES: Final = Board(
             ("max(dovetail_repair_goals_unreachable{@})", "goals that no moves reach"),
         ),
         _increase("Moves of repairs", "dovetail_repair_moves_total", "result", about="docs/repair.md"),
+        _panel(
+            "Quotas: held",
+            (
+                f"max by ({_QUOTA}) (dovetail_quota_held{{@,%}})",
+                _QUOTA_LEGEND,
+            ),
+            look=Look.STACK,
+            about="docs/quotas.md",
+        ),
+        _panel(
+            "Quotas: part of the guarantee that is held",
+            (
+                f"max by ({_QUOTA}) (dovetail_quota_held{{@,%}}) / max by ({_QUOTA}) (dovetail_quota_guarantee{{@,%}})",
+                _QUOTA_LEGEND,
+            ),
+            unit="percentunit",
+            about="Above 100 % is lent.",
+        ),
+        _panel(
+            "Quotas: lent",
+            (
+                f"max by ({_QUOTA}) (dovetail_quota_lent{{@,%}})",
+                _QUOTA_LEGEND,
+            ),
+        ),
+        _panel(
+            "Quotas: part of the limit that is held",
+            (
+                f"max by ({_QUOTA}) (dovetail_quota_held{{@,%}}) / max by ({_QUOTA}) (dovetail_quota_limit{{@,%}})",
+                _QUOTA_LEGEND,
+            ),
+            unit="percentunit",
+        ),
+        _panel(
+            "Quotas: pods that wait",
+            (
+                f"max by ({_QUOTA}) (dovetail_quota_waiting_pods{{@,%}})",
+                _QUOTA_LEGEND,
+            ),
+        ),
+        _panel(
+            "Quotas: what contradicts",
+            ("max by (quota, reason) (dovetail_quota_findings{@})", "{{quota}} · {{reason}}"),
+            about="The conditions of the DeviceQuotas say what to write instead.",
+        ),
         _OLDEST,
     ),
 )

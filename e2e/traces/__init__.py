@@ -14,5 +14,5 @@ The traces are not part of the project; docs/traces.md says which files a folder
 - `trace_cluster`: machines, pods and claims in the scheduler's cache, and decisions about them;
 - `kept_runs`: runs as files;
 - `replay`: one policy over one draw, and its curve;
-- `queues`: jobs that arrive, wait and end.
+- `queues`: jobs that arrive, wait and end; `observed`: one's own cluster, from the record of `dovetail observe`.
 """

@@ -13,6 +13,7 @@ from e2e import plots
 from e2e.arguments import at_least_one
 from e2e.traces import alibaba, kept_runs, published, replay, report
 from e2e.traces.draws import FIRST_SEED
+from e2e.traces.observed import observed_command
 from e2e.traces.queues import queue_command
 from e2e.traces.replay import Curve, Setting
 from e2e.traces.workload import TraceError
@@ -26,12 +27,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["queues"]:
         return queue_command.main(arguments[1:])
+    if arguments[:1] == ["observed"]:
+        return observed_command.main(arguments[1:])
     options = _parser().parse_args(arguments)
     try:
         settings = _settings(options)
         known = published.allocated(options.traces)
-        curves = [_run(setting, policy, seed, options.results) for setting, policy, seed in _wanted(options, settings)]
-        bounds = {(s.name, seed): _bounds(s, seed, options.results) for s in settings for seed in _seeds(options)}
+        curves = [_run(setting, policy, seed, options) for setting, policy, seed in _wanted(options, settings)]
+        bounds = {(s.name, seed): _bounds(s, seed, options) for s in settings for seed in _seeds(options)}
     except TraceError as error:
         print(error, file=sys.stderr)
         return 2
@@ -64,28 +67,31 @@ def _wanted(options: argparse.Namespace, settings: Sequence[Setting]) -> Iterato
                 yield setting, policy, seed
 
 
-def _run(setting: Setting, policy: str, seed: int, results: Path) -> Curve:
+def _run(setting: Setting, policy: str, seed: int, options: argparse.Namespace) -> Curve:
     """Measure one run, unless an earlier command has."""
-    path = results / setting.name / f"{policy}-{seed}.json"
-    if not path.exists():
-        print(f"{setting.name}, {policy}, seed {seed}", file=sys.stderr)
-        kept_runs.write(path, replay.replay(setting, policy, seed))
-    return kept_runs.read(path, Curve)
+    path = options.results / setting.name / f"{policy}-{seed}.json"
+    folders = kept_runs.DOVETAIL if policy in {replay.DOVETAIL, replay.EXPECTING} else kept_runs.SIMPLE
+    return kept_runs.kept(
+        path, Curve, folders, lambda: replay.replay(setting, policy, seed), whatever_code=options.keep
+    )
 
 
-def _bounds(setting: Setting, seed: int, results: Path) -> tuple[float, ...]:
-    path = results / setting.name / f"bound-{seed}.json"
-    if not path.exists():
-        print(f"{setting.name}, the bound, seed {seed}", file=sys.stderr)
-        path.write_bytes(msgspec.json.encode(replay.bounds(setting, seed)))
-    found: tuple[float, ...] = msgspec.json.decode(path.read_bytes(), type=tuple[float, ...])
-    return found
+def _bounds(setting: Setting, seed: int, options: argparse.Namespace) -> tuple[float, ...]:
+    path = options.results / setting.name / f"bound-{seed}.json"
+    return kept_runs.kept(
+        path,
+        tuple[float, ...],
+        kept_runs.SIMPLE,
+        lambda: replay.bounds(setting, seed),
+        whatever_code=options.keep,
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="make traces",
-        description="Replay public traces, beside published results. `queues` before options: jobs that end.",
+        description="Replay public traces, beside published results. "
+        "`queues` before options: jobs that end; `observed`: one's own cluster.",
     )
     parser.add_argument("--traces", type=Path, required=True, metavar="FOLDER", help="with the files of docs/traces.md")
     parser.add_argument(
@@ -107,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="where runs are kept (results/traces)",
     )
+    parser.add_argument("--keep", action="store_true", help="also take runs that other code has made")
     return parser
 
 

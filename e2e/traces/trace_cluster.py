@@ -58,10 +58,12 @@ class TraceCluster:
         """Delete an object."""
         self._cluster.apply(Change(kind=_kind_of(each), key=f"{each.id.namespace}/{each.id.name}", value=None))
 
-    def decide(self, batch: Batch) -> Plan:
-        """Decide a batch as the scheduler would, without a limit of time."""
+    def decide(self, batch: Batch, now: int = 0) -> Plan:
+        """Decide a batch as the scheduler would, without a limit of time; `now` is 0 where it does not matter."""
         budget = Budget(seconds=_PATIENCE_SECONDS)
-        return solve(self._cluster.snapshot(), batch, self._policy, budget, self._cache)
+        rules = msgspec.structs.replace(self._policy.preemption, now=now)
+        policy = msgspec.structs.replace(self._policy, preemption=rules)
+        return solve(self._cluster.snapshot(), batch, policy, budget, self._cache)
 
     def moves(self, wanted: Batch, now: int) -> Relocation:
         """Find the fewest moves with which pods fit."""

@@ -41,6 +41,7 @@ class Listed(Enum):
     PODS = ("", "pods")
     CLAIMS = ("resource.k8s.io", "resourceclaims")
     SLICES = ("resource.k8s.io", "resourceslices")
+    QUOTAS = ("dovetail.dev", "devicequotas")
 
 
 class ExpiringCache(Generic[K, V]):

@@ -3,7 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from scheduler.cli.arguments import (
     TABLE,
@@ -24,6 +24,7 @@ from scheduler.cli.sources.configuration import ConfigurationReader, add_configu
 
 if TYPE_CHECKING:  # these take a second to import
     from scheduler.settings import Settings
+    from scheduler.simulation.adding.karpenter_objects import KarpenterObjects
     from scheduler.simulation.admission.quota_admission import QuotaLedger
     from scheduler.simulation.simulator import SimulationCase
 
@@ -74,9 +75,9 @@ def execute(options: argparse.Namespace) -> int:
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
 
     of_cluster = documents.read(options.cluster)
-    from scheduler.simulation.adding import live_shapes  # noqa: PLC0415 - as above
+    from scheduler.simulation.adding import karpenter_objects  # noqa: PLC0415 - as above
 
-    pools = live_shapes.separated(of_cluster)
+    karpenter = karpenter_objects.separated(of_cluster)
     if of_cluster.problems:
         report((), of_cluster.problems)
         return refuse("fit: without the whole cluster there is no answer")
@@ -104,8 +105,8 @@ def execute(options: argparse.Namespace) -> int:
     if not case.own:
         return refuse(f"fit: {', '.join(map(str, paths))}: no pod waits for scheduler {name}")
     if options.add_nodes:
-        pools += [] if access is None else shape_arguments.live_pools(access)
-        status = _with_nodes(options, _Decided(case, settings, name, made.quotas), pools)
+        karpenter = karpenter if access is None else shape_arguments.live_objects(access)
+        status = _with_nodes(options, _Decided(case, settings, name, made.quotas), karpenter)
     else:
         status = _as_it_is(options, _Decided(case, settings, name, made.quotas), wanted)
     if case.problems:
@@ -137,14 +138,14 @@ def _as_it_is(options: argparse.Namespace, about: _Decided, wanted: int | None) 
     return ExitStatus.OK if answer.fits(needed) else ExitStatus.NO
 
 
-def _with_nodes(options: argparse.Namespace, about: _Decided, pools: list[dict[str, Any]]) -> ExitStatus:
+def _with_nodes(options: argparse.Namespace, about: _Decided, karpenter: "KarpenterObjects") -> ExitStatus:
     """Print with which nodes the pods start."""
     from scheduler.simulation import simulator  # noqa: PLC0415 - as above
     from scheduler.simulation.adding import node_additions  # noqa: PLC0415 - as above
 
-    shapes = shape_arguments.shapes_of(options, about.case, about.settings, pools)
+    nodes = shape_arguments.offered(options, about.case, about.settings, karpenter)
     record = simulator.recorded(about.case, about.settings, about.name)
-    answer = node_additions.find(record, about.case.own, shapes.priced, shapes.unknown_pools)
+    answer = node_additions.find(record, about.case.own, nodes)
     shape_arguments.printed(answer, options.output)
     return ExitStatus.OK if answer.starts else ExitStatus.NO
 

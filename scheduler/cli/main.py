@@ -23,6 +23,7 @@ GROUPS: Final = {
         "explain": "Show why a pod or gang waits and what would let it in, or why a pod is where it is.",
         "fit": "Show whether and where the pods of a file would start now, or what has to end, move or go for them.",
         "queue": "Show which pods wait, since when and why, in the order in which they would be decided.",
+        "quota": "Show what each DeviceQuota guarantees, limits and lends, who waits, and who would lose what next.",
         "free": "Show how many devices are held and free, the largest blocks, and fragmentation with its causes.",
         "devices": "Show what holds each device or share, since when, and why the others can or cannot be had.",
         "history": "Show what the running scheduler decided: pods placed with node and devices, waiting, evicted, and "

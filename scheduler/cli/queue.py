@@ -113,9 +113,9 @@ def _with_nodes(options: argparse.Namespace, access: Any, namespace: str) -> int
     if not own:
         sys.stdout.write(f"No pod waits for scheduler {name}.\n")
         return completed(ExitStatus.OK, found.forbidden, is_configured=configured.is_known)
-    shapes = shape_arguments.shapes_of(options, case, settings, shape_arguments.live_pools(access))
+    nodes = shape_arguments.offered(options, case, settings, shape_arguments.live_objects(access))
     record = simulator.recorded(case, settings, name)
-    answer = node_additions.find(record, own, shapes.priced, shapes.unknown_pools)
+    answer = node_additions.find(record, own, nodes)
     shape_arguments.printed(answer, options.output)
     status = ExitStatus.OK if answer.starts else ExitStatus.NO
     return completed(status, found.forbidden, is_configured=configured.is_known)

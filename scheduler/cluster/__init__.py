@@ -10,6 +10,7 @@ I/O, no task, no clock except the one passed in. It decides nothing about where 
 - `intake`: applies changes and isolates an object that raises; `interning` shares equal parts of objects.
 - `object_store`: the objects in `table`s, as observed and as assumed, and their indexes: `devices` (slices, pools,
   allocated devices), `pod_index` (pods by node, anti-affinity), `gangs` with `gang_members`, `storage`.
+- `told`: what of a transition waiting pods have to know.
 - `assume_cache`: assumed bindings, allocations and reservations; `nominations`: preemptions under way; `hold_cache`:
   room that is held for pods to come; `batch_parts`: pods that see the same room kept for others.
 - `unit`: the pods and claims that are committed together, and the outcomes of a commit.

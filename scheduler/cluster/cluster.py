@@ -13,11 +13,12 @@ from scheduler.cluster.gang_members import GangMembers
 from scheduler.cluster.gangs import GangIndex, GangProgress
 from scheduler.cluster.holds.hold_cache import HoldCache
 from scheduler.cluster.interning import Interner
-from scheduler.cluster.nominations import NominationAges, Nominations, is_void
+from scheduler.cluster.nominations import NominationAges, Nominations
 from scheduler.cluster.object_store import TABLES, ObjectStore
 from scheduler.cluster.quota_usage import QuotaUsage
 from scheduler.cluster.storage import Storage
 from scheduler.cluster.table import expect
+from scheduler.cluster.told import told
 from scheduler.cluster.unit import Unit
 from solver.domain import (
     Batch,
@@ -158,12 +159,9 @@ class Cluster:
         """Note that a victim is not evicted after all."""
         self._nominations.keep_victim(pod, uid)
 
-    def without_void_nomination(self, transition: Transition) -> Transition:
-        """Remove a void nomination from a transition: it reserved nothing, so its end frees nothing."""
-        pod = transition.before
-        if isinstance(pod, Pod) and (name := pod.nominated_node_name) and is_void(pod, self.store.nodes.get(name)):
-            return msgspec.structs.replace(transition, before=msgspec.structs.replace(pod, nominated_node_name=""))
-        return transition
+    def told(self, transition: Transition) -> Transition | None:
+        """Return what a transition tells pods that wait; None where it tells nothing."""
+        return told(self.store, transition)
 
     def nominated(self) -> tuple[Pod, ...]:
         """Return the pods, of any scheduler, that have a fresh nominated node and are not bound, sorted by key."""

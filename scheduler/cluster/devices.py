@@ -4,6 +4,7 @@ Indexes of devices: which slices publish them (`SliceIndex`), and which claims h
 The first also gives pools as the checker reads them. The second also gives consumed counters.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
@@ -43,10 +44,12 @@ class SliceIndex:
     A changed slice costs O(its devices). The pools of recent commit checks are kept as the checker reads them.
     """
 
-    __slots__ = ("_checked", "_listed_by", "_pools", "_recent")
+    __slots__ = ("_checked", "_generations", "_listed_by", "_pools", "_recent")
 
     def __init__(self) -> None:
         self._pools: dict[PoolId, dict[str, ResourceSlice]] = {}
+        self._generations: Final[defaultdict[PoolId, Counter[int]]] = defaultdict(Counter)
+        """How many slices a pool has of each generation."""
         self._listed_by: dict[DeviceId, tuple[ResourceSlice, ...]] = {}
         self._checked: Final = Pools()
         self._recent: Final[dict[PoolId, None]] = {}
@@ -60,6 +63,7 @@ class SliceIndex:
                 self._checked.replace(before, None)
         if after is not None:
             self._pools.setdefault(after.pool_id, {})[after.name] = after
+            self._generations[after.pool_id][after.generation] += 1
             if after.pool_id in self._recent:
                 self._checked.replace(None, after)
             for device in device_ids(after):
@@ -88,11 +92,21 @@ class SliceIndex:
         newest = max(slices, key=lambda each: (each.generation, each.name))
         return Listing(newest, next(each for each in newest.devices if each.name == device.device))
 
+    def awaits_others(self, each: ResourceSlice) -> bool:
+        """Whether a slice is of the newest generation of its pool and not all of these are there."""
+        generations = self._generations.get(each.pool_id)
+        if not generations or each.generation < max(generations):
+            return False
+        return generations[each.generation] < each.slice_count
+
     def _remove(self, before: ResourceSlice) -> None:
-        slices = self._pools[before.pool_id]
+        slices, generations = self._pools[before.pool_id], self._generations[before.pool_id]
         del slices[before.name]
+        generations[before.generation] -= 1
+        if not generations[before.generation]:
+            del generations[before.generation]
         if not slices:
-            del self._pools[before.pool_id]
+            del self._pools[before.pool_id], self._generations[before.pool_id]
         for device in device_ids(before):
             left = tuple(each for each in self._listed_by[device] if each.name != before.name)
             if left:

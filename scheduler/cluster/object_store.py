@@ -112,16 +112,18 @@ class ObjectStore:
             else:
                 is_first = kind is Kind.QUOTAS and not self.quotas
                 self._tables()[kind].replace(key, after)
-                self._count_quotas(self.assumed_claims.values() if is_first else ())
+                if is_first:
+                    self._count_quotas()
         return before
 
-    def _count_quotas(self, claims: Iterable[Claim]) -> None:
-        for claim in claims:
+    def _count_quotas(self) -> None:
+        self.quota_usage.forget_missing(self.assumed_claims)
+        for claim in self.assumed_claims.values():
             self.quota_usage.replace(claim.id, claim)
 
     def present_quota_usage(self) -> QuotaUsage:
         """Return what is held, with the tree of the present quotas."""
-        self.quota_usage.follow(self.quotas.values(), self.namespaces.values())
+        self.quota_usage.follow(self.quotas.values(), self.namespaces.values(), self.classes.values())
         return self.quota_usage
 
     def withdrawn(self) -> tuple[WithdrawnDevice, ...]:

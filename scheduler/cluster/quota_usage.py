@@ -6,33 +6,25 @@ not seen yet counts as its requests name classes, until it has.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Container, Iterable, Iterator
+from typing import Final
 
 from solver.domain import (
     Allocation,
     Claim,
     ClaimCharge,
     ClaimId,
+    DeviceClass,
     DeviceId,
     DeviceQuota,
     Namespace,
     QuotaKey,
-    QuotaResource,
     QuotaShape,
     QuotaTree,
 )
 
 _Counts = tuple[tuple[QuotaKey, int, str], ...]
 _Known = tuple[tuple[DeviceId, ...], _Counts]
-
-
-class Holding(NamedTuple):
-    """What the namespaces of a quota hold of one of its resources."""
-
-    quota: DeviceQuota
-    resource: QuotaResource
-    held: int
 
 
 class QuotaUsage:
@@ -48,14 +40,19 @@ class QuotaUsage:
         self._quotas: tuple[DeviceQuota, ...] = ()
         self._namespaces: tuple[Namespace, ...] = ()
         self._below: dict[int, list[str]] = {}
+        self.classes: tuple[DeviceClass, ...] = ()
+        """The DeviceClasses, which say for what pods wait."""
 
     @property
     def tree(self) -> QuotaTree:
         """The tree of quotas."""
         return self._tree
 
-    def follow(self, quotas: tuple[DeviceQuota, ...], namespaces: tuple[Namespace, ...]) -> None:
+    def follow(
+        self, quotas: tuple[DeviceQuota, ...], namespaces: tuple[Namespace, ...], classes: tuple[DeviceClass, ...] = ()
+    ) -> None:
         """Make the tree anew where a quota or a namespace changed."""
+        self.classes = classes
         if quotas is not self._quotas or namespaces is not self._namespaces:
             self._quotas, self._namespaces = quotas, namespaces
             self._tree = QuotaTree.of(quotas, namespaces)
@@ -71,6 +68,15 @@ class QuotaUsage:
             if each.claim in self._counted:
                 self.replace(each.claim, self._counted[each.claim][0])
 
+    def learn_unknown(self, charges: Iterable[ClaimCharge]) -> None:
+        """Take what the worker says of claims that are only estimated; what it said of the others is newer."""
+        self.learn(each for each in charges if not self._is_known(each.claim))
+
+    def _is_known(self, key: ClaimId) -> bool:
+        counted, known = self._counted.get(key), self._charges.get(key)
+        allocation = counted[0].allocation if counted is not None else None
+        return known is not None and allocation is not None and known[0] == _devices(allocation)
+
     def replace(self, key: ClaimId, claim: Claim | None) -> None:
         """Count a claim as it is now."""
         if (before := self._counted.pop(key, None)) is not None:
@@ -80,10 +86,16 @@ class QuotaUsage:
                 self._charges.pop(key, None)
             return
         known = self._charges.get(key)
-        devices = tuple(each.device for each in claim.allocation.results)
-        counts = known[1] if known is not None and known[0] == devices else tuple(_estimated(claim, claim.allocation))
+        is_said = known is not None and known[0] == _devices(claim.allocation)
+        counts = known[1] if known is not None and is_said else tuple(_estimated(claim, claim.allocation))
         self._counted[key] = (claim, counts)
         self._add(key.namespace, counts, 1)
+
+    def forget_missing(self, claims: Container[ClaimId]) -> None:
+        """Forget claims that do not exist any more; nothing was said of them while there was no quota."""
+        for key in [*self._counted, *self._charges]:
+            if key not in claims:
+                self.replace(key, None)
 
     def held(self, quota: int, key: QuotaKey) -> int:
         """Return what the namespaces of a quota, by position in the tree, hold of a key."""
@@ -93,12 +105,6 @@ class QuotaUsage:
             return len(frozenset[str]().union(*nodes))
         return sum(self._units[name][key] for name in names if name in self._units)
 
-    def holdings(self) -> Iterator[Holding]:
-        """Yield what is held of each resource of each quota."""
-        for index, quota in enumerate(self._tree.quotas):
-            for resource in quota.resources:
-                yield Holding(quota, resource, self.held(index, resource.key))
-
     def counts(self, claim: ClaimId) -> _Counts:
         """Return what a claim counts now."""
         counted = self._counted.get(claim)
@@ -106,6 +112,8 @@ class QuotaUsage:
 
     def exceeded(self, claims: Iterable[ClaimId]) -> Iterator[str]:
         """Say which limits are exceeded that claims, which are counted already, count for."""
+        claims = tuple(claims)
+        yield from filter(None, {self._tree.refusal(claim.namespace): None for claim in claims})
         counted = {
             (index, key): None
             for claim in claims
@@ -138,6 +146,10 @@ class QuotaUsage:
                     del users[node]
             else:
                 self._units[namespace][key] += sign * amount
+
+
+def _devices(allocation: Allocation) -> tuple[DeviceId, ...]:
+    return tuple(each.device for each in allocation.results)
 
 
 def _estimated(claim: Claim, allocation: Allocation) -> Iterator[tuple[QuotaKey, int, str]]:

@@ -209,10 +209,10 @@ class Evictions:
     def allowed(self, profile: str, policy: Policy) -> Policy:
         """Return a profile's policy with the current time and the number of evictions that the rate limit leaves."""
         rules = policy.preemption
-        if not rules.is_enabled:
-            return policy
-        left = self._rate.left(profile, rules.ceiling)
-        return replace(policy, preemption=replace(rules, now=int(self._wall()), most_victims=left))
+        rules = replace(rules, now=int(self._wall()))  # also for reservations of nodes
+        if rules.is_enabled:
+            rules = replace(rules, most_victims=self._rate.left(profile, rules.ceiling))
+        return replace(policy, preemption=rules)
 
     def begin(self, profile: str, preemption: Preemption, pods: Mapping[PodId, Pod]) -> tuple[Transition, ...]:
         """Assume a preemption and start to carry it out; return the transitions of the cluster cache."""

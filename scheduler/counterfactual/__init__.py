@@ -8,7 +8,7 @@ show, but Dovetail's solver decides where pods run. Each pod runs there as long 
   `counterfactual_claims` (the devices that pods hold there). Pure: the time is passed in.
 - `outcomes`: which cluster placed a pod or a gang first. `fleet_measure`: devices in use and free nodes.
 - `observer`: the watches, the decisions and the samples; reads only.
-- `observation_record`: the file, bounded. `observation_report` sums it up.
+- `observation_record`: the file, bounded, with `recorded_objects`. `observation_report` sums it up.
 
 No rule of placement belongs here. Only `scheduler.cli` and `scheduler.page` call this package.
 """

@@ -12,7 +12,7 @@ has less room, not more (docs/observe.md).
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -40,7 +40,10 @@ class CounterfactualCluster:
     scheduler has bound them, so that they take room in both clusters. Times are in seconds since the epoch.
     """
 
-    def __init__(self, scheduler_names: Collection[str], closed: Closed) -> None:
+    def __init__(
+        self, scheduler_names: Collection[str], closed: Closed, lengths: Mapping[str, float] | None = None
+    ) -> None:
+        """`lengths` are the seconds for which pods run, by uid, as far as they are known beforehand: in a replay."""
         self.cluster: Final = Cluster()
         self.scheduler_names: Final = frozenset(scheduler_names)
         self.evictions = 0
@@ -58,7 +61,16 @@ class CounterfactualCluster:
         self._successors: Final[defaultdict[PodId, list[str]]] = defaultdict(list)
         self._users: Final[defaultdict[ClaimId, set[str]]] = defaultdict(set)
         self._late: Final[dict[str, None]] = {}
+        self._lengths: Final = lengths or {}
+        self._timed: Final[dict[str, None]] = {}
+        """Pods of which it is known how long they run."""
         self._has_begun = False
+
+    @property
+    def next_leaving(self) -> float | None:
+        """When the first pod leaves of which that is known."""
+        times = (self._lives[uid].leaves_at for uid in (*self._timed, *self._late))
+        return min((each for each in times if each is not None), default=None)
 
     @property
     def lives(self) -> Collection[PodLife]:
@@ -115,7 +127,7 @@ class CounterfactualCluster:
 
     def advance(self, now: float) -> None:
         """Let pods leave that have run here as long as they really ran."""
-        for uid in tuple(self._late):
+        for uid in (*self._timed, *(each for each in self._late if each not in self._timed)):
             leaves_at = self._lives[uid].leaves_at
             if leaves_at is not None and leaves_at <= now:
                 self._leave(self._lives[uid], now)
@@ -150,6 +162,9 @@ class CounterfactualCluster:
 
     def _add(self, life: PodLife, now: float) -> None:
         self._lives[life.pod.uid] = life
+        if life.pod.uid in self._lengths:
+            life.known_seconds = self._lengths[life.pod.uid]
+            self._timed[life.pod.uid] = None
         self._note_users(life, ())
         if self._has_begun and life.bound_at is not None and life.is_static:
             life.is_given = True
@@ -170,6 +185,7 @@ class CounterfactualCluster:
         uid, key = life.pod.uid, life.pod.id
         del self._lives[uid]
         self._late.pop(uid, None)
+        self._timed.pop(uid, None)
         for claim in life.pod.claim_ids:
             self._users[claim].discard(uid)
             if not self._users[claim]:

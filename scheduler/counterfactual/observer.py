@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -27,6 +27,7 @@ from scheduler.counterfactual.observation_record import (
     OutcomeLine,
     RecordError,
 )
+from scheduler.counterfactual.recorded_objects import ObjectLine, RecordedObjects
 from scheduler.kube import discovery
 from scheduler.kube.client import Client
 from scheduler.kube.errors import ConfigurationError, DecodeError, Forbidden, KubeError
@@ -71,10 +72,12 @@ class ObserverOptions:
         return 2 * max(self.interval, longest_round)
 
     def policy(self) -> Policy:
-        """Return the first profile's policy, which may evict pods of the observed schedulers too."""
+        """Return the first profile's policy, which may evict pods of the observed schedulers too, and does not wait."""
         names = self.settings.scheduler_names | set(self.scheduler_names)
         policy = self.settings.policy(self.settings.profiles[0].scheduler_name)
-        rules = msgspec.structs.replace(policy.preemption, scheduler_names=tuple(sorted(names)), now=int(self.clock()))
+        rules = msgspec.structs.replace(
+            policy.preemption, scheduler_names=tuple(sorted(names)), now=int(self.clock()), delay_seconds=0
+        )
         return msgspec.structs.replace(policy, preemption=rules)
 
 
@@ -105,6 +108,8 @@ class Observation:
         self._client: Final = client
         self._options: Final = options
         self._record: Final = record
+        self._objects: Final = RecordedObjects()
+        self._has_begun = False
         self._ages: Final = WatchAges(options.settings.commit.max_watch_age_seconds)
         self.compared: Final = ClusterComparison(
             options.scheduler_names, options.tolerance(), lambda each: record.add(OutcomeLine(of=each))
@@ -158,9 +163,12 @@ class Observation:
             tolerance_seconds=options.tolerance(),
             version=version(),
         )
-        self._record.add(start)
+        is_recorded = self._record.begin(start, self._all_objects)
+        self._has_begun = True
         names = ", ".join(options.scheduler_names)
         options.say(f"observing the pods of {names}; nothing is written to the cluster")
+        if not is_recorded:
+            options.say("the cluster is too large to be replayed from the record: its objects are not recorded")
         rounds = 0
         while not stop.is_set():
             began = time.monotonic()
@@ -188,7 +196,17 @@ class Observation:
         now = self._options.clock()
         for change in served.as_meant(changes):
             self.compared.apply(change, now)
+            line = self._objects.changed(change, now)
+            if self._has_begun and line is not None:
+                self._record.add(line)
         self._is_changed = True
+
+    def _all_objects(self) -> Iterator[ObjectLine]:
+        """Return the objects of the real cluster as they are now."""
+        waiting = (
+            life.pod for life in self.compared.counterfactual.lives if life.bound_at is None and life.ended_at is None
+        )
+        return self._objects.all_of(self.compared.real.snapshot(), waiting, self._options.clock())
 
     def _failed(self, kind: Kind, error: Exception) -> None:
         """Keep why the watch of a kind is silent; a right that is missing from the start ends the observation."""

@@ -43,6 +43,8 @@ class PodLife:
     """Whether its outcome has been counted."""
     is_evicted: bool = False
     """Whether a scheduler has really evicted it for another pod."""
+    known_seconds: float | None = None
+    """How long it runs, where a replay knows that beforehand."""
 
     @classmethod
     def of(cls, pod: Pod, now: float) -> "PodLife":
@@ -73,6 +75,8 @@ class PodLife:
     @property
     def leaves_at(self) -> float | None:
         """When it leaves the counterfactual cluster; None while that is not known."""
+        if self.known_seconds is not None:
+            return None if self.placed_at is None else self.placed_at + self.known_seconds
         if self.ended_at is None:
             return None
         if self.run_seconds is None:

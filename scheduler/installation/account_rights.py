@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from scheduler.change import Kind
-from scheduler.features import BASE, CONSEQUENCES, RIGHTS, Feature, Right
+from scheduler.features import BASE, CONSEQUENCES, RIGHTS, STATUS_RIGHTS, Feature, Right
 from scheduler.kube import discovery, paths
 from scheduler.kube.client import Client
 from scheduler.kube.errors import DecodeError, Forbidden
@@ -68,12 +68,18 @@ async def missing_rights(client: Client, account: AccountName, name: Installatio
             *await _lacking_of_lease(client, account, name),
         ]
         features = [(each, await _lacking(client, account, RIGHTS[each], served)) for each in Feature]
+        silent = [(each, await _lacking(client, account, rights, served)) for each, rights in STATUS_RIGHTS.items()]
     except Forbidden:
         return None
     found = [f"{', '.join(base)}: it schedules nothing; deploy/base grants it"] if base else []
     found += [
         f"{', '.join(map(str, rights))}: {CONSEQUENCES[each]}; {each.component} grants it"
         for each, rights in features
+        if rights
+    ]
+    found += [
+        f"{', '.join(map(str, rights))}: these objects have no status; {each.component} grants it"
+        for each, rights in silent
         if rights
     ]
     return tuple(found)

@@ -154,6 +154,8 @@ WORKLOAD_PARKED: Final = "workload_parked"
 """A Workload of Kueue had no room for long: the admission check has rejected it, so that its quota is free."""
 ADMISSION_CHECK_FAILED: Final = "admission_check_failed"
 """An object of the admission check cannot be read or written; it is tried again."""
+QUOTA_STATUS_FAILED: Final = "quota_status_failed"
+"""The status of a DeviceQuota could not be written; logged once for each `error`. Quotas are kept all the same."""
 EVENT_DROPPED: Final = "event_dropped"
 """A Kubernetes event could not be written (level debug)."""
 

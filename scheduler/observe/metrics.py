@@ -23,6 +23,7 @@ from prometheus_client.exposition import choose_encoder
 
 from scheduler.change import Kind
 from scheduler.observe.admission_metrics import AdmissionMetrics
+from scheduler.observe.quota_series import QuotaSeries
 from solver.domain import ReasonCode
 from solver.verify import Rule
 
@@ -66,6 +67,7 @@ class Subsystem(StrEnum):
     FLEET = "fleet"
     HOLDS = "holds"
     REPAIR = "repair"
+    QUOTAS = "quotas"
     API = "api"
     WATCHES = "watches"
     READMISSION = "readmission"
@@ -342,11 +344,9 @@ class Metrics:
             "dovetail_fleet_fragmentation_ratio", "The mean of dovetail_fragmentation_ratio, weighted by requests."
         )
         self._add_repairs()
-        self.oldest_waiting_pod = self._gauge(
-            "dovetail_oldest_waiting_pod_seconds",
-            "Seconds that the oldest pending pod has waited, by the first reason of its last attempt (empty: none).",
-            ("reason",),
-        )
+        self.quotas = QuotaSeries(self._gauge)
+        text = "Seconds that the oldest pending pod has waited, by the first reason of its last attempt (empty: none)."
+        self.oldest_waiting_pod = self._gauge("dovetail_oldest_waiting_pod_seconds", text, ("reason",))
         self.placement_seconds = self._histogram(
             "dovetail_placement_seconds",
             "Seconds from the time a pod could first be scheduled to its binding, by the device classes of its claims "

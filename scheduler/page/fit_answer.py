@@ -180,7 +180,7 @@ def answer_of(found: Fit, wanted: int, seen: FitVisibility) -> FitAnswer:
 
 def answer_with_nodes(found: NodeAdditions, seen: FitVisibility) -> FitAnswer:
     """Make the answer for a caller that asks which nodes to add."""
-    result, plan, shapes = found.result, found.result.plan, found.shapes
+    result, plan, shapes = found.result, found.result.plan, found.offered.shapes
     price_of = {shape.name: shape.price for shape in shapes.shapes}
     return FitAnswer(
         fits=found.starts,

@@ -8,10 +8,10 @@ of time and memory, and it ends with the server.
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -22,7 +22,9 @@ from scheduler.page.fit_answer import FitAnswer, FitVisibility
 from scheduler.page.fit_questions import SECONDS, FitFailure, FitQuestion
 from scheduler.settings import Settings, SettingsError, served, unserved
 from scheduler.simulation import defaults, fitting, live_cluster, simulator
-from scheduler.simulation.adding import live_shapes, node_additions, node_pools, shapes_file
+from scheduler.simulation.adding import coming_nodes, karpenter_objects, live_shapes, node_additions, shapes_file
+from scheduler.simulation.adding.karpenter_objects import KarpenterObjects
+from scheduler.simulation.adding.node_additions import OfferedNodes
 from scheduler.simulation.admission.quota_admission import QuotaLedger
 from scheduler.simulation.case_builder import CaseBuilder
 from scheduler.simulation.live_cluster import ClusterObjects
@@ -81,7 +83,7 @@ def answer(question: FitQuestion) -> FitAnswer | FitFailure:
     read = _read(question)
     if isinstance(read, FitFailure):
         return read
-    cluster, pools = read
+    cluster, karpenter = read
     made = CaseBuilder.of(_visible(cluster, question.namespaces), asked, admits=not is_queue)
     try:
         name, settings = served(question.source.settings, "" if is_queue else fitting.scheduler_of(made))
@@ -97,7 +99,7 @@ def answer(question: FitQuestion) -> FitAnswer | FitFailure:
     if reaching or not (case.own or is_queue):
         none = ManifestProblem(_NAME, "", "", "no pod in it waits for a scheduler: write a Pod, a Job or a Deployment")
         return fit_answer.wrong((*case.problems, *reaching, *(() if case.own or case.problems else (none,))))
-    found = _decided(question, case, settings, name, beside=_Beside(made.quotas, pools))
+    found = _decided(question, case, settings, name, beside=_Beside(made.quotas, karpenter))
     other = unserved(question.source.settings, name)
     warnings = (*case.warnings, *([f"a pod has {other}"] if other else []), *found.warnings)
     return msgspec.structs.replace(
@@ -113,10 +115,10 @@ def _wrong_scheduler(made: CaseBuilder, message: str) -> FitAnswer:
 
 
 class _Beside(NamedTuple):
-    """What an answer needs beside the case: quotas, and Karpenter's NodePools."""
+    """What an answer needs beside the case: quotas, and Karpenter's objects."""
 
     quotas: QuotaLedger
-    pools: Sequence[dict[str, Any]]
+    karpenter: KarpenterObjects
 
 
 def _decided(
@@ -129,31 +131,33 @@ def _decided(
         policy = msgspec.structs.replace(record.policy, tells_inventory=False)
         record = msgspec.structs.replace(record, policy=policy)
     if question.adds_nodes:
-        shapes = live_shapes.pool_shapes(
-            beside.pools, live_shapes.live_shapes(case.snapshot, settings.devices.group_labels)
+        unfinished = coming_nodes.names(beside.karpenter.claims)
+        live = live_shapes.live_shapes(case.snapshot, settings.devices.group_labels, unfinished)
+        shapes = live_shapes.pool_shapes(beside.karpenter.pools, live)
+        offered = OfferedNodes(
+            shapes_file.PricedShapes(shapes.shapes), shapes.unknown, beside.karpenter.claims, (*shapes.shapes, *live)
         )
-        priced = shapes_file.PricedShapes(shapes.shapes)
-        return fit_answer.answer_with_nodes(node_additions.find(record, case.own, priced, shapes.unknown), seen)
+        return fit_answer.answer_with_nodes(node_additions.find(record, case.own, offered), seen)
     most = None if question.wanted is None else min(fitting.MOST_COPIES, question.wanted or fitting.MOST_COPIES)
     found = fitting.fit(record, case.own, most, quotas=beside.quotas, says_changes=seen.everything)
     return fit_answer.answer_of(found, question.wanted or 1, seen)
 
 
-def _read(question: FitQuestion) -> tuple[ClusterObjects, list[dict[str, Any]]] | FitFailure:
-    """Read the cluster, and its NodePools where nodes to add are asked for."""
+def _read(question: FitQuestion) -> tuple[ClusterObjects, KarpenterObjects] | FitFailure:
+    """Read the cluster, and Karpenter's objects where nodes to add are asked for."""
     source = question.source
     if source.files:
         reading = documents.read([Path(each) for each in source.files])
-        pools = live_shapes.separated(reading)
+        karpenter = karpenter_objects.separated(reading)
         if reading.problems:
             return FitFailure("; ".join(map(str, reading.problems)))
-        return CaseBuilder.as_cluster(reading), pools
+        return CaseBuilder.as_cluster(reading), karpenter
     access = ClusterAccess(Path(source.kubeconfig) if source.kubeconfig else None, source.context)
     cluster = live_cluster.fetch(access)
     try:
-        return cluster, node_pools.listed(access) if question.adds_nodes else []
+        return cluster, karpenter_objects.listed(access) if question.adds_nodes else KarpenterObjects()
     except Forbidden:
-        return cluster, []
+        return cluster, KarpenterObjects()
 
 
 def _unseen(asked: ManifestFiles, namespaces: VisibleNamespaces) -> Iterator[ManifestProblem]:

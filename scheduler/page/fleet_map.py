@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.simulation import devices_output, supply_output
+from scheduler.simulation import devices_output, quota_listing, supply_output
 from scheduler.simulation.devices_output import FleetAnswer
 from scheduler.status.waiting_pods import WaitingPod
 from scheduler.visibility import HiddenCounts
@@ -115,8 +115,9 @@ class FleetMap(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     `read_at` is an RFC 3339 time, `source` says in words where the objects come from. `total` is the row of all devices
     and `supply` the document of `dovetail free`. `unusable` counts the unusable devices by cause. `queue` is None where
-    pods may not be listed. `forbidden` are the kinds that the caller may not list: their objects are missing. `hidden`
-    counts what else is left out, because the caller may not list it in some namespaces: pods that wait, and holders.
+    pods may not be listed, `quotas` (the items of `dovetail quota`) where DeviceQuotas may not. `forbidden` are the
+    kinds that the caller may not list: their objects are missing. `hidden` counts what else is left out, because the
+    caller may not list it in some namespaces: pods that wait, and holders.
     """
 
     read_at: str
@@ -129,6 +130,7 @@ class FleetMap(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     unusable: dict[str, int]
     supply: dict[str, Any]
     queue: tuple[WaitingPod, ...] | None
+    quotas: tuple[dict[str, Any], ...] | None
     nodes: NodeColumns
     devices: DeviceColumns
     holders: HolderColumns
@@ -168,6 +170,7 @@ def map_of(found: FleetAnswer, queue: Sequence[WaitingPod] | None, origin: MapOr
         unusable=dict(sorted(causes.items())),
         supply=supply,
         queue=None if queue is None else tuple(queue),
+        quotas=None if found.quotas is None else tuple(map(quota_listing.without_namespaces, found.quotas)),
         nodes=_nodes(names, devices, found.node_labels, texts),
         devices=_devices(devices, names, texts, knows_holders=found.knows_holders),
         **holders.columns(),

@@ -39,11 +39,12 @@ class FleetReading:
 
 
 class VisiblePart(msgspec.Struct, frozen=True):
-    """The namespaces whose claims (holders of devices) and pods a caller sees, and whether nodes with their labels."""
+    """The namespaces whose claims (holders of devices) and pods a caller sees; whether nodes and labels, and quotas."""
 
     claims: VisibleNamespaces = _ALL
     pods: VisibleNamespaces = _ALL
     nodes: bool = True
+    quotas: bool = True
 
 
 async def visible_to(rights: CallerRights, reading: FleetReading) -> VisiblePart:
@@ -52,6 +53,7 @@ async def visible_to(rights: CallerRights, reading: FleetReading) -> VisiblePart
         claims=await rights.namespaces(Listed.CLAIMS, reading.holders),
         pods=await rights.namespaces(Listed.PODS, reading.waiting),
         nodes=await rights.sees(Listed.NODES),
+        quotas=not reading.found.quotas or await rights.sees(Listed.QUOTAS),
     )
 
 
@@ -65,6 +67,8 @@ def map_for(reading: FleetReading, part: VisiblePart) -> FleetMap:
     found = replace(
         reading.found, fleet=fleet, pods=tuple(pod for pod in reading.found.pods if pod.id.namespace in part.pods)
     )
+    if not part.quotas:
+        found = replace(found, quotas=None)
     made = fleet_map.map_of(found if part.nodes else _without_nodes(found), waiting, reading.origin)
     unseen = [each.namespace for each in reading.queue or () if each.namespace not in part.pods]
     counts = HiddenCounts(len(unseen), len(hidden), len(set(unseen).union(*hidden.values())))

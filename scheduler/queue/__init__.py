@@ -15,6 +15,7 @@ takes batches, and puts back what was not placed. Of what a pod needs only the r
     queueing_hints       cluster event × reason → which pods are hinted: a table
     equivalence          the key of pod equivalence, and retry groups of equal pods
     gangs                gangs of the queue, and pods that replace members
+    preemption_delays    for how long evictions for pods have been held back, so that a node may come
     starvation           pods that are overtaken for too long, and the nodes reserved for them
     isolated_queue         pods whose decisions cost too much for a batch (`scheduler.isolated_lane`)
     memory_budget        which pending pods and unallocated claims are kept in memory
@@ -34,6 +35,7 @@ from scheduler.queue.isolated_queue import (
     IsolatedQueue,
     cost_key,
 )
+from scheduler.queue.preemption_delays import PreemptionDelays
 from scheduler.queue.queued_pod import PodState, QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.queue.starvation import StarvationTracker
@@ -48,6 +50,7 @@ __all__ = [
     "IsolatedJob",
     "IsolatedQueue",
     "PodState",
+    "PreemptionDelays",
     "QueuedGangs",
     "QueuedPod",
     "SchedulingQueue",

@@ -272,7 +272,7 @@ def _node_driver_events(before: CSINode | None, after: CSINode | None) -> Events
 
 
 def _quota_events(before: DeviceQuota | None, after: DeviceQuota | None) -> Events:
-    terms = [(each.parent, each.selector, each.resources) for each in (before, after) if each is not None]
+    terms = [(each.parent, each.selector, each.resources, each.refusal) for each in (before, after) if each is not None]
     return _that_hold({ClusterEvent.QUOTA_CHANGED: len(terms) < 2 or terms[0] != terms[1]})  # noqa: PLR2004 - both
 
 

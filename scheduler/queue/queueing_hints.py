@@ -167,6 +167,8 @@ _OWN_HINTS: Final[Hints] = {
             ClusterEvent.VICTIM_AVAILABLE,
         }
     ),
+    # When the delay is over, the scheduler expects a victim.
+    ReasonCode.PREEMPTION_DELAYED: frozenset({ClusterEvent.VICTIM_AVAILABLE}),
     ReasonCode.OUTRANKED: _ROOM,
     ReasonCode.GANG_UNPLACED: _ROOM | {ClusterEvent.GANG_CHANGED},
     ReasonCode.GANG_TOPOLOGY: _GANG_PLACE,

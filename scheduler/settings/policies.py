@@ -158,9 +158,10 @@ class PreemptionSettings(Section, frozen=True):
 
     delay_seconds: Annotated[int, Meta(ge=0, le=86_400)] = 0
     """
-    Seconds after the creation of a pod in which no other pod is evicted for it; for a gang after that of its youngest
-    pod. Where an autoscaler adds nodes, give it the time that a node takes to come. Its condition says what is left.
-    Preemptors that ignore all protections (`protection.belowPriority`) do not wait.
+    Seconds in which no pod is evicted for a pod, from the first decision on that would have it evicted; for a gang from
+    that of its last pod. Where an autoscaler adds nodes, give it the time that a node takes to come. Its condition says
+    what is left. The time begins anew when the scheduler restarts. Preemptors that ignore all protections
+    (`protection.belowPriority`) do not wait.
     """
 
     protection: PodProtection = PodProtection()

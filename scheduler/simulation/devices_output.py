@@ -10,7 +10,7 @@ from scheduler.change import Kind
 from scheduler.simulation import list_table, printing
 from scheduler.simulation.list_table import Coloured, ListColumn
 from scheduler.simulation.printing import runs
-from solver.domain import Pod
+from solver.domain import Pod, QuotaState
 from solver.domain.fleet import (
     CapacityLeft,
     CounterLeft,
@@ -54,6 +54,8 @@ class FleetAnswer:
     `node_labels` are by node; without `has_node` the node that was asked for does not exist. Without claims
     (`forbidden`) it is not known which devices are held. `unreadable` are files and documents that cannot be read.
 
+    `quotas` are the DeviceQuotas, None where they may not be listed; they too are read only for the map.
+
     `pods` are those with a node, `waiting` those without one in the order of the source, None where they may not be
     listed; both are read only for the map. `knows_conditions` says that a pod without a condition has none.
     """
@@ -65,6 +67,7 @@ class FleetAnswer:
     unreadable: tuple[str, ...] = ()
     pods: tuple[Pod, ...] = ()
     waiting: "tuple[PendingPod, ...] | None" = ()
+    quotas: tuple[QuotaState, ...] | None = ()
     knows_conditions: bool = True
     has_node: bool = True
 

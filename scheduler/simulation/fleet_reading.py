@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from scheduler.simulation.case_builder import CaseBuilder
 
 _KINDS: Final = (Kind.NODES, Kind.SLICES, Kind.CLASSES, Kind.TAINT_RULES, Kind.CLAIMS)
+_QUOTA_KINDS: Final = (Kind.QUOTAS, Kind.NAMESPACES)
+"""The kinds that only quotas need: without the right to list them quotas are not known, and nothing else is missing."""
 
 
 def from_cluster(
@@ -38,7 +40,9 @@ def from_cluster(
     Pods are listed with `reads_pods` and where an allocation has no time stamp, for the time when they started, and by
     their metadata with `finds_gone_pods`. Without `matches_classes` devices have no classes. Raise `KubeError`.
     """
-    found, pod_uids = _listed(access, (*_KINDS, Kind.PODS) if reads_pods else _KINDS, finds_gone_pods=finds_gone_pods)
+    found, pod_uids = _listed(
+        access, (*_KINDS, Kind.PODS, *_QUOTA_KINDS) if reads_pods else _KINDS, finds_gone_pods=finds_gone_pods
+    )
     if not reads_pods and any(map(_lacks_time, found.changes)):
         pods = live_cluster.fetch(access, (Kind.PODS,))
         found = ClusterObjects((*found.changes, *pods.changes), (), (*found.warnings, *pods.warnings), found.forbidden)
@@ -54,7 +58,12 @@ def from_cluster(
         matches_classes=matches_classes,
     )
     answer = _answer(fleet, snapshot, found)
-    return replace(answer, waiting=_waiting(access)) if reads_pods else answer
+    if not reads_pods:
+        return answer
+    waiting, forbidden = _waiting(access), tuple(each for each in found.forbidden if each not in _QUOTA_KINDS)
+    is_known = forbidden == found.forbidden
+    quotas = solver.quotas_of(snapshot, (each.pod for each in waiting or ()), policy) if is_known else None
+    return replace(answer, waiting=waiting, forbidden=forbidden, quotas=quotas)
 
 
 def _listed(
@@ -94,7 +103,8 @@ def from_manifests(
     fleet = solver.fleet_of(case.snapshot, policy, node_group_label=node_group_label, pod_uids=pod_uids)
     found = _answer(fleet, case.snapshot, ClusterObjects(warnings=warnings))
     waiting = _waiting_of(made) if reads_pods else ()
-    return replace(found, unreadable=unreadable, waiting=waiting)
+    quotas = solver.quotas_of(case.snapshot, (each.pod for each in waiting), policy) if reads_pods else ()
+    return replace(found, unreadable=unreadable, waiting=waiting, quotas=quotas)
 
 
 def _waiting_of(made: "CaseBuilder") -> tuple[PendingPod, ...]:
@@ -114,7 +124,8 @@ def from_file(path: Path, node_group_label: str) -> FleetAnswer:
     fleet = solver.fleet_of(asked.snapshot, asked.policy, node_group_label=node_group_label, pod_uids=pod_uids)
     found = _answer(fleet, asked.snapshot, ClusterObjects())
     waiting = tuple(PendingPod(pod, None) for pod in asked.batch.pods)
-    return replace(found, waiting=waiting, knows_conditions=False)
+    quotas = solver.quotas_of(asked.snapshot, asked.batch.pods, asked.policy)
+    return replace(found, waiting=waiting, quotas=quotas, knows_conditions=False)
 
 
 def _answer(fleet: Fleet, snapshot: Snapshot, found: ClusterObjects) -> FleetAnswer:

@@ -226,8 +226,12 @@ def recorded(case: SimulationCase, settings: Settings, scheduler_name: str) -> R
 
 
 def _at_present(policy: Policy) -> Policy:
-    """Set the present time, from which the running time of pods is computed; it is saved with the case."""
-    rules = msgspec.structs.replace(policy.preemption, now=int(time.time()))
+    """
+    Set the present time, from which the running time of pods is computed; it is saved with the case.
+
+    Which pods are evicted is answered as if `preemption.delaySeconds` were over.
+    """
+    rules = msgspec.structs.replace(policy.preemption, now=int(time.time()), delay_seconds=0)
     return msgspec.structs.replace(policy, preemption=rules)
 
 

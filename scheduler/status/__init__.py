@@ -6,6 +6,7 @@ What users read about their pods (conditions and events), and operators about sc
     status_queue        which condition or event is written next; its `fair_queue`
     status_writer       writes them, within the `rate_limits`
     pod_groups          the condition of PodGroups about their scheduling
+    quota_status        the status of DeviceQuotas, as `quota_conditions` has it
     unreadable_objects  events and metrics about objects that cannot be decoded
     awaited_templates   which ResourceClaimTemplate does not exist, and what its claims use
     refused_claims      which ResourceQuota keeps a claim from being created

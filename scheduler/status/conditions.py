@@ -169,6 +169,7 @@ CONDITION: Final[dict[ReasonCode, ConditionReason]] = {
     ReasonCode.VOLUME_DRIVER_MISSING: ConditionReason.UNSCHEDULABLE,
     ReasonCode.PREEMPTING: ConditionReason.WAITING_FOR_VICTIMS,
     ReasonCode.NO_VICTIMS: ConditionReason.UNSCHEDULABLE,
+    ReasonCode.PREEMPTION_DELAYED: ConditionReason.UNSCHEDULABLE,
     ReasonCode.GANG_INCOMPLETE: ConditionReason.WAITING_FOR_MEMBERS,
     ReasonCode.GANG_INVALID: ConditionReason.POD_INVALID,
     # Enough members exist; nodes are missing.

@@ -11,7 +11,7 @@ from scheduler.observe.unexpected_errors import Confined
 from scheduler.settings import Settings
 from scheduler.worker import frames
 from scheduler.worker.supervisor import WorkerError, WorkerSupervisor
-from solver.domain import Policy
+from solver.domain import Policy, QuotaFleet
 from solver.domain.fleet import ClassBlocks, DeviceCount, FleetTotals
 
 _FIRST_SECONDS: Final = 2.0
@@ -22,7 +22,8 @@ class FleetCounter:
     """
     Sets the series about devices again and again; `also` is called each time, for series of the shell.
 
-    `devices` are the counts of the last time, empty before the first.
+    `devices` are the counts of the last time, empty before the first; `quotas` is what the fleet has of what quotas
+    count, None before.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class FleetCounter:
         self._policy: Final[Policy] = settings.policy(settings.profiles[0].scheduler_name)
         self._also: Final = also
         self.devices: tuple[DeviceCount, ...] = ()
+        self.quotas: QuotaFleet | None = None
         self._asked = Assumptions()
         """The assumptions in the last order, which comes after the changes: they may differ from those before."""
         self._counted: tuple[int, Assumptions] | None = None
@@ -71,6 +73,8 @@ class FleetCounter:
         except WorkerError:
             return
         self._set(answer.totals)
+        self.quotas = answer.quotas
+        self._cluster.quota_usage().learn_unknown(answer.charges)
         self._counted = changes, self._asked
 
     def _order(self, number: int, limits: frames.IsolationLimits) -> frames.CountFleet:

@@ -38,6 +38,7 @@ from solver.domain import (
     PodGroup,
     PodId,
     Policy,
+    QuotaFleet,
     Relocation,
     RepairGoal,
     RepairRules,
@@ -166,10 +167,12 @@ class CountFleet(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class FleetCounted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Worker → shell: the numbers of the fleet."""
+    """Worker → shell: the numbers of the fleet, what it has of what quotas count, and charges as in `Decided`."""
 
     id: int
     totals: FleetTotals
+    quotas: QuotaFleet = QuotaFleet()
+    charges: tuple[ClaimCharge, ...] = ()
 
 
 class AskFleet(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -30,7 +30,17 @@ from scheduler.worker.checked_plan import Solve, decide
 from scheduler.worker.child import Child, limit_memory
 from scheduler.worker.fleet_documents import fleet_document
 from scheduler.worker.repair_planning import repair_planned
-from solver import SelectorResults, SolverCache, fleet_of, quota_charges, solve, solve_greedily, totals_of, verify
+from solver import (
+    SelectorResults,
+    SolverCache,
+    fleet_of,
+    quota_charges,
+    quota_fleet,
+    solve,
+    solve_greedily,
+    totals_of,
+    verify,
+)
 from solver.domain import (
     Budget,
     ResourceSlice,
@@ -210,7 +220,12 @@ class _Service:
         """Count the fleet."""
         fleet = fleet_of(snapshot, order.policy, self._cache, node_group_label=order.node_group_label)
         totals = totals_of(fleet, per_node=order.per_node, most_namespaces=order.most_namespaces)
-        return frames.FleetCounted(id=order.id, totals=totals)
+        return frames.FleetCounted(
+            id=order.id,
+            totals=totals,
+            quotas=quota_fleet(snapshot, order.policy, self._cache),
+            charges=quota_charges(snapshot, None, self._cache),
+        )
 
     def _ask_fleet(self, order: frames.AskFleet, snapshot: Snapshot) -> frames.FleetAnswered:
         """Answer a question about the fleet."""

@@ -11,8 +11,9 @@ nodes. Where pods compete for what nodes do not bring (volumes, devices of the w
 searched together.
 """
 
+import itertools
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -187,9 +188,9 @@ class _Question:
         """Build the problem of some pods with so many nodes of each shape beside those that exist."""
         taken = {node.name for node in self.snapshot.nodes}
         names = tuple(
-            AddedNode(name=_free_name(f"{shape.name}-new-{number}", taken), shape=shape.name)
+            AddedNode(name=name, shape=shape.name)
             for shape, count in zip(self.shapes, counts, strict=True)
-            for number in range(1, count + 1)
+            for name in itertools.islice(_free_names(f"{shape.name}-new", taken), count)
         )
         snapshot = what_if.with_nodes(self.snapshot, {each.name: each for each in self.shapes}, names)
         problem = prepare(snapshot, batch, self.policy, self.cache, self.budget)
@@ -321,8 +322,6 @@ def _units(batch: Batch, left: Sequence[Pod]) -> list[tuple[Pod, ...]]:
     return [*units.values(), *single]
 
 
-def _free_name(name: str, taken: Collection[str]) -> str:
-    """Return a name that no node has."""
-    while name in taken:
-        name += "x"
-    return name
+def _free_names(prefix: str, taken: Collection[str]) -> Iterator[str]:
+    """Number a name, without what nodes are called."""
+    return (name for number in itertools.count(1) if (name := f"{prefix}-{number}") not in taken)

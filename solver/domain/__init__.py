@@ -167,11 +167,16 @@ from solver.domain.quotas import (
     DeviceQuota,
     QuotaError,
     QuotaFinding,
+    QuotaFleet,
     QuotaKey,
     QuotaResource,
     QuotaShape,
+    QuotaState,
     QuotaTree,
+    ResourceState,
+    WaitingPods,
     WithdrawnDevice,
+    quota_states,
 )
 from solver.domain.reasons import (
     ALLOCATED_ELSEWHERE,

@@ -4,6 +4,7 @@ Pods (core/v1 Pod): the fields that decide where a pod may run.
 Resource requests, node and pod affinity, topology spread, host ports, tolerations, claims, volumes and the gang.
 """
 
+import datetime as dt
 from collections.abc import Collection, Iterable
 from typing import Final
 
@@ -236,6 +237,14 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     (PodReadyToStartContainers), because its claims could not be prepared or its volumes not mounted. Else 0.
     """
     invalid: str = ""
+
+    @property
+    def created_at(self) -> int:
+        """When the pod was created, in seconds since the epoch; 0 where that is not known."""
+        try:
+            return int(dt.datetime.fromisoformat(self.creation).timestamp())
+        except (ValueError, OverflowError):
+            return 0
 
     @property
     def belongs_to_node(self) -> bool:

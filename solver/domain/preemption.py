@@ -104,9 +104,10 @@ class PreemptionRules(msgspec.Struct, frozen=True, kw_only=True):
 
     `is_enabled` allows preemption for node resources (cpu, memory, ports and so on), `frees_devices` also for devices.
     Victims are pods of `scheduler_names`. Victims with devices must have run for `minimum_run_seconds` at `now`
-    (seconds since the epoch), and preemptors must be `delay_seconds` old. A plan evicts at most `most_victims` pods;
-    `ceiling` is the largest value of that limit, reached after a while without evictions. `protection` binds preemptors
-    with a priority below `binds_below`; for others it is best effort, as PodDisruptionBudgets are in kube-scheduler.
+    (seconds since the epoch), and preemptors must have waited for `delay_seconds` (`Batch.preemption_waits`). A plan
+    evicts at most `most_victims` pods; `ceiling` is the largest value of that limit, reached after a while without
+    evictions. `protection` binds preemptors with a priority below `binds_below`; for others it is best effort, as
+    PodDisruptionBudgets are in kube-scheduler.
     """
 
     is_enabled: bool = False

@@ -133,6 +133,8 @@ class ReasonCode(StrEnum):
     """The victims of the pod, or pods that terminate by themselves, are not gone yet."""
     NO_VICTIMS = "NoVictims"
     """The pod may preempt others, and no set of allowed victims makes enough room."""
+    PREEMPTION_DELAYED = "PreemptionDelayed"
+    """The pod may preempt others, and `preemption.delaySeconds` are not over: a node may come."""
     GANG_TOPOLOGY = "GangTopology"
     """The node is in no topology domain that the pod's gang can use, or not in that of its running members."""
     NODE_RESERVED = "NodeReserved"

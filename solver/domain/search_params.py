@@ -19,6 +19,7 @@ class SearchStage(StrEnum):
     EXHAUSTIVE = "exhaustive"
     LP_BOUND = "lp-bound"
     ROUNDING_CUTS = "rounding-cuts"
+    LARGE_FIRST = "large-first"
     GANGS_FIRST = "gangs-first"
     DECOMPOSITION = "decomposition"
     DEFERRAL = "deferral"

@@ -71,12 +71,14 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     `gangs` are the gangs of the pods, each once; a gang that is not listed has no requirements. `overdue` are pods that
     were passed over for too long: they form a level above the others of their priority. `node_reservations` are the
     reservations for overdue pods, the longest waiting first, whether the pods are in the batch or not.
+    `preemption_waits` has, by uid, the seconds since a decision first held back the evictions for a pod.
     """
 
     pods: tuple[Pod, ...]
     gangs: tuple[Gang, ...] = ()
     overdue: tuple[PodId, ...] = ()
     node_reservations: tuple[NodeReservation, ...] = msgspec.field(default=(), name="holds")  # the name in saved cases
+    preemption_waits: tuple[tuple[str, int], ...] = ()
 
     def without(self, pods: Collection[PodId]) -> "Batch":
         """Return the batch without some pods."""

@@ -148,7 +148,7 @@ class _FleetBuilder:
     def match_classes(self, cache: SolverCache) -> None:
         """Find the classes of each device; those whose selectors cannot be compiled are broken."""
         known: dict[tuple[str, ...], tuple[str, ...]] = {}
-        sound = self.sound_classes = [each for each in self.snapshot.classes if not each.invalid and _compiles(each)]
+        sound = self.sound_classes = [each for each in self.snapshot.classes if not each.invalid and compiles(each)]
         self.broken_classes = [each.name for each in self.snapshot.classes if each not in sound]
         matching = cache.matching(self.inventory, (each.selectors for each in sound))
         for each, found in zip(sound, matching, strict=True):
@@ -381,7 +381,8 @@ def _taint_text(taint: Taint, rules: Iterable[DeviceTaintRule]) -> str:
     return f"taint {taint} of {f'DeviceTaintRule {names[0]}' if names else 'the driver'}"
 
 
-def _compiles(device_class: DeviceClass) -> bool:
+def compiles(device_class: DeviceClass) -> bool:
+    """Whether the selectors of a class can be read."""
     try:
         for text in device_class.selectors:
             selectors.compile_selector(text)

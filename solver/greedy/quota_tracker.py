@@ -1,8 +1,9 @@
 """What quotas leave while pods are placed: by key, as the ledger of a node counts it (`NodeLedger.quota`)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,6 +11,18 @@ from solver.arrays import Mask
 from solver.problem.devices.layout import State
 from solver.problem.problem import PodClass
 from solver.rules.quotas.bound_resources import UNLIMITED, QuotaLimits
+
+
+class _Bound(NamedTuple):
+    """
+    The limits of a class, as pairs of limit and position of its key; those that count nodes apart.
+
+    `start` is by key what one of its pods counts at most, where a limit counts units of it; else `UNLIMITED`.
+    """
+
+    units: tuple[tuple[int, int], ...]
+    nodes: tuple[tuple[int, int], ...]
+    start: State
 
 
 @dataclass(slots=True, eq=False)
@@ -24,6 +37,10 @@ class QuotaTracker:
     rules: QuotaLimits
     left: list[int]
     nodes: list[frozenset[int]]
+    bounds: dict[int, _Bound] = field(default_factory=dict)
+    """By class; copies share them."""
+    known: dict[int, State] = field(default_factory=dict)
+    """The states of classes on nodes that no quota uses, since something was taken last."""
 
     @classmethod
     def of(cls, rules: QuotaLimits) -> "QuotaTracker":
@@ -32,32 +49,51 @@ class QuotaTracker:
 
     def state(self, pod_class: PodClass, node: int = -1) -> State:
         """Return what is left for a pod by key, on a node or (-1) on one that no quota uses yet; () without limits."""
+        bound = self._bound(pod_class)
+        if bound is None:
+            return ()
+        base = self.known.get(pod_class.index)
+        if base is None:
+            found = list(bound.start)
+            for number, position in bound.units:
+                found[position] = min(found[position], self.left[number])
+            for number, position in bound.nodes:
+                found[position] = 0 if self.left[number] <= 0 else found[position]
+            base = self.known[pod_class.index] = tuple(found)
+        if node < 0 or not bound.nodes:
+            return base
+        opened = list(base)
+        for position in {position for _, position in bound.nodes}:
+            of_key = (number for number, at in bound.nodes if at == position)
+            is_open = all(self.left[number] > 0 or node in self.nodes[number] for number in of_key)
+            opened[position] = UNLIMITED if is_open else 0
+        return tuple(opened)
+
+    def _bound(self, pod_class: PodClass) -> _Bound | None:
+        """Return the limits of a class, None where it has none."""
         numbers = self.rules.of_class.get(pod_class.index, ())
         if not numbers:
-            return ()
-        found = [UNLIMITED] * len(self.rules.keys)
-        for number in numbers:
-            limit = self.rules.limits[number]
-            if not limit.counts_nodes:
-                found[limit.position] = min(found[limit.position], self.left[number])
-            elif self.left[number] <= 0 and node not in self.nodes[number]:
-                found[limit.position] = 0
-        most = self.rules.most[pod_class.index]
-        return tuple(
-            min(left, most[position]) if left < UNLIMITED else UNLIMITED for position, left in enumerate(found)
-        )
+            return None
+        known = self.bounds.get(pod_class.index)
+        if known is None:
+            pairs = [(number, self.rules.limits[number].position) for number in numbers]
+            nodes = tuple(pair for pair in pairs if self.rules.limits[pair[0]].counts_nodes)
+            units = tuple(pair for pair in pairs if pair not in nodes)
+            limited, most = {position for _, position in units}, self.rules.most[pod_class.index]
+            start = tuple(each if position in limited else UNLIMITED for position, each in enumerate(most))
+            known = self.bounds[pod_class.index] = _Bound(units, nodes, start)
+        return known
 
     def variants(self, pod_class: PodClass, node_count: int) -> Iterator[tuple[State, Mask | None]]:
         """Yield what is left for a pod of a class with the nodes where that is so; None for all nodes."""
-        base = self.state(pod_class)
+        base, bound = self.state(pod_class), self._bound(pod_class)
         open_nodes: dict[int, Mask] = {}
-        for number in self.rules.of_class.get(pod_class.index, ()):
-            limit = self.rules.limits[number]
-            if limit.counts_nodes and self.left[number] <= 0:
+        for number, position in bound.nodes if bound is not None else ():
+            if self.left[number] <= 0:
                 used = np.zeros(node_count, dtype=np.bool_)
                 used[list(self.nodes[number])] = True
-                known = open_nodes.get(limit.position)
-                open_nodes[limit.position] = used if known is None else known & used
+                known = open_nodes.get(position)
+                open_nodes[position] = used if known is None else known & used
         if not open_nodes:
             yield base, None
             return
@@ -71,11 +107,14 @@ class QuotaTracker:
 
     def key(self, pod_class: PodClass) -> State:
         """Return what ratings of nodes depend on, apart from the nodes themselves."""
-        numbers = self.rules.of_class.get(pod_class.index, ())
-        return (*self.state(pod_class), *(int(self.left[number] > 0) for number in numbers))
+        bound = self._bound(pod_class)
+        if bound is None:
+            return ()
+        return (*self.state(pod_class), *(int(self.left[number] > 0) for number, _ in bound.nodes))
 
     def take(self, pod_class: PodClass, node: int, before: State, after: State) -> None:
         """Count a pod on a node, by what was left for it before and after it was served."""
+        self.known.clear()
         for number in self.rules.of_class.get(pod_class.index, ()):
             limit = self.rules.limits[number]
             taken = before[limit.position] - after[limit.position]
@@ -87,4 +126,4 @@ class QuotaTracker:
 
     def copy(self) -> "QuotaTracker":
         """Copy what is left."""
-        return QuotaTracker(self.rules, list(self.left), list(self.nodes))
+        return QuotaTracker(self.rules, list(self.left), list(self.nodes), self.bounds)

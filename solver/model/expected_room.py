@@ -17,7 +17,8 @@ from solver.model.devices import taken
 from solver.model.form import Expression
 from solver.model.variables import Variables
 from solver.problem.devices.layout import GLOBAL, MOST_UNITS, State, Takes
-from solver.problem.expected_room import FIRST, ExpectedLine, ExpectedRoom, left_of
+from solver.problem.expected_groups import ExpectedLine, left_of
+from solver.problem.expected_room import FIRST, ExpectedRoom
 from solver.problem.node_arrays import PODS
 from solver.problem.problem import Problem
 from solver.problem.requests.expected_kinds import ExpectedKind

@@ -190,8 +190,8 @@ class DryRun:
     """
     The part of the cluster in which victims for the pods of `batch` are searched; `cache` caches for its nodes.
 
-    `names` are the nodes, the cheapest first, `are_all` says that no other node could take the pods. `victims` are the
-    candidates there, `problem` is that of the batch without them.
+    `names` are the nodes, the cheapest first. `are_all` says that no other node could take the pods, `is_cut` that more
+    nodes could be searched. `victims` are the candidates there, `problem` is that of the batch without them.
     """
 
     batch: Batch
@@ -201,6 +201,7 @@ class DryRun:
     victims: tuple[VictimUnit, ...]
     problem: Problem
     are_all: bool
+    is_cut: bool
     policy: Policy
     budget: Budget
 
@@ -278,6 +279,7 @@ def dry_run(
         victims=victims,
         problem=problem,
         are_all=are_all and len(chosen) == len(found),
+        is_cut=len(chosen) < len(found),
         policy=context.policy,
         budget=context.budget,
     )

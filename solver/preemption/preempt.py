@@ -25,7 +25,7 @@ from solver.preemption.pdb_index import PdbIndex
 from solver.preemption.preemption_delay import DelayedPreemptors
 from solver.preemption.preemption_state import PreemptionState, priority_of
 from solver.preemption.preemptions import with_reason
-from solver.preemption.victims import seconds_to_next, victim_priority
+from solver.preemption.victims import seconds_to_next, seconds_to_reclaim, victim_priority
 from solver.preemption.what_if import snapshot_after
 from solver.problem.gangs import running
 from solver.problem.problem import Problem
@@ -59,7 +59,7 @@ def add_preemptions(problem: Problem, plan: Plan, budget: Budget, cache: SolverC
     every = _preemptors(problem, plan) if rules.is_enabled and plan.unplaced else ()
     if not every:
         return PreemptedPlan(_with_kept_pods(problem, plan, budget), None)
-    preemptors = DelayedPreemptors.of(every, rules)
+    preemptors = DelayedPreemptors.of(every, problem.batch, rules)
     found = _served(problem, plan, preemptors.ready, budget, cache) if preemptors.ready else PreemptedPlan(plan, None)
     return found._replace(plan=preemptors.explained(found.plan, rules))
 
@@ -122,8 +122,12 @@ def _next_victim_seconds(context: PreemptionContext, state: PreemptionState) -> 
         for pod in preemptor
         if (reason := state.reasons.get(pod.id)) is not None and reason.code is ReasonCode.NO_VICTIMS
     }
-    bound = [each for each in priorities if context.rules.binding(each).minimum_run]
-    return seconds_to_next(context.problem.snapshot, max(bound), context.rules) if bound else None
+    snapshot, rules = context.problem.snapshot, context.rules
+    bound = [each for each in priorities if rules.binding(each).minimum_run]
+    found = [seconds_to_next(snapshot, max(bound), rules)] if bound else []
+    if rules.reclaims and snapshot.quotas and priorities:
+        found.append(seconds_to_reclaim(snapshot, priorities, rules))
+    return min((each for each in found if each is not None), default=None)
 
 
 def leave_time(problem: Problem, budget: Budget) -> Budget:

@@ -1,17 +1,18 @@
 """
 Preemptors that wait first: within `PreemptionRules.delay_seconds` a node may come, and then no pod has to be evicted.
 
-The time begins when the youngest of the pods that need the room together was created. Pods that have a nominated node
-do not wait again, nor do those that no protection binds.
+The time begins with the first decision that holds the evictions back: from then on the pod's condition tells
+autoscalers that it needs room, and time in which it waited for something else does not count. Of pods that need the
+room together the last one counts. Pods that have a nominated node do not wait again, nor do those that no protection
+binds.
 """
 
-import datetime as dt
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from solver.domain import Plan, Pod, PreemptionRules, Reason, ReasonCode
+from solver.domain import Batch, Plan, PreemptionRules, Reason, ReasonCode
 from solver.preemption.dry_run import Preemptor
 from solver.preemption.preemption_state import priority_of
 from solver.preemption.preemptions import with_reason
@@ -24,9 +25,10 @@ class DelayedPreemptors(NamedTuple):
     delayed: tuple[tuple[Preemptor, int], ...] = ()
 
     @classmethod
-    def of(cls, preemptors: Sequence[Preemptor], rules: PreemptionRules) -> "DelayedPreemptors":
-        """Separate preemptors by how long they have waited."""
-        left = [(preemptor, _seconds_left(preemptor, rules)) for preemptor in preemptors]
+    def of(cls, preemptors: Sequence[Preemptor], batch: Batch, rules: PreemptionRules) -> "DelayedPreemptors":
+        """Separate preemptors of a batch by how long they have waited."""
+        waits = dict(batch.preemption_waits)
+        left = [(preemptor, _seconds_left(preemptor, waits, rules)) for preemptor in preemptors]
         return cls(
             tuple(preemptor for preemptor, seconds in left if seconds <= 0),
             tuple((preemptor, seconds) for preemptor, seconds in left if seconds > 0),
@@ -51,19 +53,11 @@ def _reason(seconds: int, rules: PreemptionRules) -> Reason:
         f"preemption: no pod is evicted for it in the next {seconds} s: a node may come "
         f"(preemption.delaySeconds: {rules.delay_seconds})"
     )
-    return Reason(code=ReasonCode.NO_VICTIMS, message=message)
+    return Reason(code=ReasonCode.PREEMPTION_DELAYED, message=message)
 
 
-def _seconds_left(preemptor: Preemptor, rules: PreemptionRules) -> int:
+def _seconds_left(preemptor: Preemptor, waits: dict[str, int], rules: PreemptionRules) -> int:
     is_bound = priority_of(preemptor) < rules.binds_below
     if not (rules.delay_seconds and is_bound) or any(pod.nominated_node_name for pod in preemptor):
         return 0
-    return rules.delay_seconds - (rules.now - max(map(_created, preemptor)))
-
-
-def _created(pod: Pod) -> int:
-    """Return when a pod was created, in seconds since the epoch; 0 where that is not known."""
-    try:
-        return int(dt.datetime.fromisoformat(pod.creation).timestamp())
-    except (ValueError, OverflowError):
-        return 0
+    return rules.delay_seconds - min(waits.get(pod.uid, 0) for pod in preemptor)

@@ -24,11 +24,14 @@ from solver.domain import Plan, Pod, PodId, Preemption, Protection, Reason, Snap
 from solver.preemption import preemptions, reclaim, victim_model, victim_search, what_if
 from solver.preemption.cluster_state import ClusterState
 from solver.preemption.dry_run import PreemptionCandidate, PreemptionContext, Preemptor, VictimCandidates, dry_run
+from solver.preemption.node_ranking import MOST_NODES
 from solver.preemption.victim_model import JointDecision
 from solver.preemption.victims import MOVABLE, GangQuorum, VictimUnit, pods_of
 from solver.preemption.what_if import deallocated, snapshot_after, spent, without
 
 _NO_PROTECTION_LIFTED: Final = Protection()
+_NODES_A_POD: Final = 4
+"""A gang is first tried on so many nodes for each of its pods, and at least as many as one pod is tried on."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -258,11 +261,18 @@ def _found(
     context: PreemptionContext, state: PreemptionState, preemptor: Preemptor, candidates: VictimCandidates
 ) -> tuple[PreemptionCandidate | None, bool]:
     """Find victims, and say whether the limit allows their number now."""
+    if not candidates.units:
+        return None, True
     batch = context.batch([preemptor])
-    tried = dry_run(context, state.cluster, batch, candidates) if candidates.units else None
+    first = max(MOST_NODES, _NODES_A_POD * len(preemptor))
+    tried = dry_run(context, state.cluster, batch, candidates, first)
     if tried is None:
         return None, True
     found = victim_search.find(tried, state.evictions_left)
+    if found is None and tried.is_cut and not context.budget.should_stop():
+        # The cheapest nodes may lie in domains that no gang fits in.
+        tried = dry_run(context, state.cluster, batch, candidates) or tried
+        found = victim_search.find(tried, state.evictions_left)
     if found is not None or state.evictions_left == context.rules.ceiling:
         return found, True
     return victim_search.find(tried, context.rules.ceiling), False

@@ -6,10 +6,12 @@ first, gangs whole. Which of the candidates go is decided with all other victims
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 
 from solver.domain import Claim, Pod, PodId, PreemptionRules, QuotaKey, Snapshot
 from solver.preemption.dry_run import PreemptionContext, Preemptor
 from solver.preemption.victims import ran_seconds, victim_priority
+from solver.problem.problem import Problem
 from solver.rules.quotas.quota_cache import QuotaCache
 
 _NOBODY: frozenset[PodId] = frozenset()
@@ -26,27 +28,34 @@ def guaranteed(context: PreemptionContext, snapshot: Snapshot, preemptors: Seque
     for each in problem.classes:
         family_of.update((problem.pod(position).id, each.family) for position in each.members)
     bound = {number for number, limit in enumerate(rules.limits) if limit.is_guarantee}
-    within = {
-        each.family: each.index
-        for each in problem.classes
-        if each.guarantee >= 0 and not bound.isdisjoint(rules.of_class.get(each.index, ()))
-    }
+    within: dict[int, dict[int, int]] = {}
+    for each in problem.classes:
+        if each.guarantee >= 0 and not bound.isdisjoint(rules.of_class.get(each.index, ())):
+            within.setdefault(each.family, {}).setdefault(each.guarantee, each.index)
     left: dict[int, int] = {}
     found = []
     for preemptor in preemptors:
-        classes = [within.get(family_of.get(pod.id, -1), -1) for pod in preemptor]
-        asked: dict[int, int] = {}
-        for index, number in ((each, number) for each in classes for number in rules.of_class.get(each, ())):
-            limit = rules.limits[number]
-            if limit.is_guarantee and not limit.counts_nodes:
-                asked[number] = asked.get(number, 0) + rules.most[index][limit.position]
-                quota = problem.classes[index].guarantee
-                left.setdefault(number, limit.most - cache.held(quota, limit.key))
-        if asked and -1 not in classes and all(amount <= left[number] for number, amount in asked.items()):
+        ways = [within.get(family_of.get(pod.id, -1), {}) for pod in preemptor]
+        # Its own quota first, then those above it.
+        by_quota = ([way.get(quota, -1) for way in ways] for quota in ways[0])
+        tried = (_asked(problem, cache, classes, left) for classes in by_quota if -1 not in classes)
+        fits = (asked for asked in tried if asked and all(amount <= left[number] for number, amount in asked.items()))
+        if (asked := next(fits, None)) is not None:
             found.append(preemptor)
-            for number, amount in asked.items():
-                left[number] -= amount
+            left |= {number: left[number] - amount for number, amount in asked.items()}
     return found
+
+
+def _asked(problem: Problem, cache: QuotaCache, classes: Sequence[int], left: dict[int, int]) -> dict[int, int]:
+    """Add up what pods of some classes count for guarantees, by limit; note what is left of each."""
+    rules, asked = problem.rules.quotas, dict[int, int]()
+    for index, number in ((each, number) for each in classes for number in rules.of_class.get(each, ())):
+        limit = rules.limits[number]
+        if limit.is_guarantee and not limit.counts_nodes:
+            asked[number] = asked.get(number, 0) + rules.most[index][limit.position]
+            most, held = cache.within(problem.classes[index].guarantee, limit.key)
+            left.setdefault(number, most - held)
+    return asked
 
 
 def borrowers(
@@ -55,8 +64,8 @@ def borrowers(
     """Return the pods of a priority that may be reclaimed for pods within their guarantees."""
     cache, rules = context.cache.quotas, context.rules
     tree = cache.follow(snapshot)
-    own = {tree.leaf_of.get(pod.id.namespace, -1) for preemptor in preemptors for pod in preemptor}
-    keys = {each.key for leaf in own if leaf >= 0 for each in tree.quotas[leaf].resources if each.guarantee}
+    own = {index for preemptor in preemptors for pod in preemptor for index in tree.chain(pod.id.namespace)}
+    keys = {each.key for index in own for each in tree.quotas[index].resources if each.guarantee}
     units = _units(snapshot, rules, priority)
     claims: dict[str, list[Claim]] = {}
     for claim in snapshot.claims:
@@ -69,14 +78,15 @@ def borrowers(
         if leaf < 0 or leaf in own:
             continue
         counted = _counted(cache, unit, claims)
-        wanted = {key: amount for key, amount in counted.items() if key in keys}
-        for key in counted:
-            guarantee = sum(each.guarantee for each in tree.quotas[leaf].resources if each.key == key)
-            left.setdefault((leaf, key), cache.held(leaf, key) - guarantee)
-        if wanted and all(amount <= left[leaf, key] for key, amount in counted.items()):
+        losing = [index for index in tree.chains[leaf] if index not in own]  # what those above both hold stays
+        for index, key in product(losing, counted):
+            left.setdefault((index, key), cache.held(index, key) - tree.guarantee(index, key))
+        if not keys.isdisjoint(counted) and all(
+            counted[key] <= left[index, key] for index, key in product(losing, counted)
+        ):
             chosen.update(pod.id for pod in unit)
-            for key, amount in counted.items():
-                left[leaf, key] -= amount
+            for index, key in product(losing, counted):
+                left[index, key] -= counted[key]
     return frozenset(chosen) or _NOBODY
 
 
@@ -100,8 +110,9 @@ def _units(snapshot: Snapshot, rules: PreemptionRules, priority: int) -> list[tu
 def _counted(cache: QuotaCache, unit: Sequence[Pod], claims: Mapping[str, Sequence[Claim]]) -> dict[QuotaKey, int]:
     """Add up what the claims of pods count for, each claim once."""
     found: dict[QuotaKey, int] = {}
+    holdings = cache.holdings
     for claim in _each_once(unit, claims):
-        for key, amount, _ in cache.holdings.charge_of(claim):
+        for key, amount, _ in holdings.charges.get(id(claim), ()):
             found[key] = found.get(key, 0) + amount
     return found
 

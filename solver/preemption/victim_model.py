@@ -228,7 +228,8 @@ def _levels(victims: Sequence[VictimUnit], gangs: Mapping[GangQuorum, tuple[int,
     stays = Expression({number: 1 for number, victim in enumerate(victims) if not victim.is_moved})
     for whole, size in gangs.values():
         stays.add(whole, 1 - size)
-    levels.append(LevelExpression("victims", stays))
+    if not any(level.expression.terms == stays.terms for level in levels):  # single pods of one priority are units
+        levels.append(LevelExpression("victims", stays))
     levels.append(LevelExpression("work", Expression({number: each.seconds for number, each in enumerate(victims)})))
     if moved:
         levels.append(LevelExpression("moved", Expression(dict.fromkeys(moved, 1))))

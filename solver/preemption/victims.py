@@ -5,7 +5,7 @@ What protects a pod: the annotation dovetail.dev/preemptible, PodDisruptionBudge
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -132,6 +132,20 @@ def seconds_to_next(snapshot: Snapshot, priority: int, rules: PreemptionRules) -
         and pod.is_preemptible
         and not (pod.is_deleting or pod.is_terminal)
         and victim_priority(pod, gangs) < priority
+    )
+    return min((seconds for seconds in left if seconds > 0), default=None)
+
+
+def seconds_to_reclaim(snapshot: Snapshot, priorities: Collection[int], rules: PreemptionRules) -> int | None:
+    """Return the seconds until a pod of one of these priorities has run for as long as reclaim waits; None if none."""
+    gangs, holders = {each.id: each for each in snapshot.gangs}, holders_of_devices(snapshot)
+    left = (
+        rules.reclaim_minimum_run_seconds - ran_seconds(pod, rules)
+        for pod in snapshot.pods
+        if pod.uid in holders
+        and pod.scheduler_name in rules.scheduler_names
+        and not (pod.is_deleting or pod.is_terminal)
+        and victim_priority(pod, gangs) in priorities
     )
     return min((seconds for seconds in left if seconds > 0), default=None)
 

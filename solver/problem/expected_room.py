@@ -1,171 +1,95 @@
 """
 How much room nodes have for the pods that are expected (`Policy.expected`), and how much of it a placement takes.
 
-A node is worth, for each expected kind, its share times the devices that the pods of the kind which fit there by
-themselves ask for, and those of `FIRST` more where one fits: to lose the last place of a kind on a node is worse than
-to lose one of many. How many fit is the least of what its resources and its devices have room for. Devices of each type
-count alone: what two types have in common (shared counters, KEP-4815) counts for both, devices of several nodes do not
-count, nor what the first use of a shareable device takes beside. Where a request has alternatives, the first that the
-node could serve counts.
+A node is worth, for each expected kind, the worth of a place times the pods of the kind that fit there by themselves,
+and `FIRST` more where one fits: to lose the last place of a kind on a node is worse than to lose one of many. A place
+is worth the kind's share times the devices that its pods ask for, divided by the nodes that have room for one when the
+decision begins: where few nodes are left that can serve a kind, each is dear.
+
+How many fit is the least of what a node's resources and its devices have room for. Devices of each type count alone:
+what two types have in common (shared counters, KEP-4815) counts for both, devices of several nodes do not count, nor
+what the first use of a shareable device takes beside. Where a request has alternatives, the first that the node could
+serve counts.
 
 Fragmentation as FGD defines it (Weng et al., Beware of Fragmentation, USENIX ATC '23) is a relative of this.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from operator import add
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from solver.arrays import MOST, Amounts
-from solver.problem.devices.layout import GLOBAL, DeviceType, NodeGroup, State, Takes
+from solver.problem.devices.layout import NodeGroup, State
+from solver.problem.expected_groups import Counts, GroupRoom, options_of
 from solver.problem.node_arrays import PODS
 from solver.problem.problem import Problem, Requests
-from solver.problem.requests.component import Option
 from solver.problem.requests.remaining_options import are_complete
 
 FIRST: Final = 4
 """What one place of a kind on a node is worth beside the others."""
-MANY: Final = 1 << 20
-"""Pods that share a device without taking anything that runs out: more than a node can hold."""
-_MOST_STATES: Final = 10_000
-"""States of the nodes of one group whose room is kept."""
+_MOST_WORTH: Final = 20_000
+"""What a place of the dearest kind is worth; the others follow in proportion."""
 _MOST_CELLS: Final = 12_000
 """Numbers in one array: 96 kB, for which the allocator has memory at hand."""
 
 Indices = slice | npt.NDArray[np.int64]
-Counts = tuple[int, ...]
-"""For each kind, how many pods."""
 
 
-class ExpectedLine(NamedTuple):
-    """One line of an option: `needed` devices, of types (by position) that one device takes `takes` of."""
+class NodeCounts(NamedTuple):
+    """
+    For each kind (row) and node, how many pods devices have room for, and how many fit.
 
-    needed: int
-    types: tuple[tuple[int, Takes], ...]
-    is_distinct: bool
-    """Whether the devices of one pod differ, though one device could serve several pods."""
+    The rest is what they were counted from: the nodes' states, numbered in `kinds`, and what is free of resources.
+    """
 
-    def times(self, left: Sequence[int]) -> int:
-        """Count how often it can be served where so many devices of each type are left."""
-        times = sum(left) // self.needed if self.needed else 0
-        while self.is_distinct and times and sum(min(each, times) for each in left) < times * self.needed:
-            times = sum(min(each, times) for each in left) // self.needed
-        return times
+    by_devices: Amounts
+    fits: Amounts
+    kinds: Sequence[tuple[int, State]]
+    kind_of: Amounts
+    free: Mapping[str, Amounts]
 
-
-ExpectedOptions = tuple[tuple[ExpectedLine, ...], ...]
-"""Ways to serve a component that do not exclude each other, such as one for each PCIe root."""
-
-
-def left_of(takes: Takes, device: DeviceType, state: State) -> int:
-    """Count how often a node in a state has what a device of a type takes."""
-    most = min([state[budget] // units for budget, units in takes if units], default=device.total)
-    return min(most, MANY) if device.is_shareable and takes else min(most, device.total)
-
-
-def options_of(problem: Problem, component: int, group: NodeGroup) -> ExpectedOptions:
-    """Describe the ways to serve a component with the node's own devices: those of the first alternatives."""
-    found = problem.options(component, group)
-    first = found[0].alternatives if found else ()
-    return tuple(tuple(_lines(each, group)) for each in found if each.alternatives == first)
-
-
-def _lines(option: Option, group: NodeGroup) -> Iterator[ExpectedLine]:
-    for line in option.lines:
-        own = tuple((each, _own(group.types[each].takes[line.demand])) for each in line.types if each >= 0)
-        is_distinct = line.needed > 1 and any(group.types[each].is_shareable for each, _ in own)
-        yield ExpectedLine(line.needed, own, is_distinct)
-
-
-def _own(takes: Takes) -> Takes:
-    """Leave out the budgets of the whole cluster."""
-    return tuple((budget, units) for budget, units in takes if budget < GLOBAL)
-
-
-def times_served(options: ExpectedOptions, group: NodeGroup, state: State) -> int:
-    """Count how often a node in a state can serve a component."""
-    return sum(
-        min(
-            (line.times([left_of(takes, group.types[each], state) for each, takes in line.types]) for line in lines),
-            default=0,
-        )
-        for lines in options
-    )
+    def changed(self, problem: Problem) -> npt.NDArray[np.int64] | None:
+        """Return the nodes that have something else left in a problem; None where all have to be counted."""
+        available = problem.available
+        if self.kinds is not available.kinds or len(self.kind_of) != len(available.kind_of):
+            return None
+        changed = self.kind_of != available.kind_of
+        for name, amounts in self.free.items():
+            now = available.room.of(name)
+            if now is not amounts:
+                changed |= now != amounts
+        return np.flatnonzero(changed)
 
 
 @dataclass(slots=True, eq=False)
-class GroupRoom:
-    """
-    What the devices of nodes of a group have room for, state by state.
+class _KeptRoom:
+    """What a layout keeps for some kinds: groups whose options do not depend on what is left, and the last counts."""
 
-    Most components take single devices: how often is the sum over types of what each has left, which is looked up by
-    the units of the type's own budgets. What was counted is kept as long as the layout.
-    """
+    groups: dict[int, GroupRoom] = field(default_factory=dict)
+    counts: NodeCounts | None = None
 
-    group: NodeGroup
-    options: dict[int, ExpectedOptions]
-    """By component."""
-    kinds: tuple[tuple[tuple[int, int], ...], ...]
-    """The components of each kind, with copies."""
-    known: dict[State, Counts] = field(default_factory=dict)
-    _simple: tuple[int, ...] = ()
-    """Components whose options have one line each, of devices that need not differ."""
-    _lines: tuple[ExpectedLine, ...] = ()
-    _of_types: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """Types that these lines name, with the budgets that they take of."""
-    _left: dict[tuple[int, tuple[int, ...]], tuple[int, ...]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        """Find the simple components."""
-        single = {
-            number: lines
-            for number, lines in self.options.items()
-            if all(len(each) == 1 and each[0].needed and not each[0].is_distinct for each in lines)
-        }
-        self._simple = tuple(number for number, options in single.items() for _ in options)
-        self._lines = tuple(lines[0] for options in single.values() for lines in options)
-        budgets: dict[int, dict[int, None]] = {}
-        for line in self._lines:
-            for each, takes in line.types:
-                budgets.setdefault(each, {}).update(dict.fromkeys(budget for budget, _ in takes))
-        self._of_types = tuple((each, tuple(found)) for each, found in budgets.items())
-
-    def counts_of(self, state: State) -> Counts:
-        """For each kind, count the pods that a node in a state has room for."""
-        found = self.known.get(state)
-        if found is None:
-            if len(self.known) >= _MOST_STATES:
-                self.known.clear()
-                self._left.clear()
-            times = self._times(state)
-            found = tuple(min([times[number] // copies for number, copies in kind]) for kind in self.kinds)
-            self.known[state] = found
-        return found
-
-    def _times(self, state: State) -> dict[int, int]:
-        """Count how often a node in a state can serve each component."""
-        totals = [0] * len(self._lines)
-        for each, budgets in self._of_types:
-            units = tuple([state[budget] for budget in budgets])
-            left = self._left.get((each, units))
-            if left is None:
-                left = self._left[each, units] = self._left_of(each, state)
-            totals = list(map(add, totals, left))
-        found = dict.fromkeys(self.options, 0)
-        for number, line, total in zip(self._simple, self._lines, totals, strict=True):
-            found[number] += total // line.needed
-        for number in self.options.keys() - set(self._simple):
-            found[number] = times_served(self.options[number], self.group, state)
-        return found
-
-    def _left_of(self, each: int, state: State) -> tuple[int, ...]:
-        device = self.group.types[each]
-        takes = (dict(line.types).get(each) for line in self._lines)
-        return tuple(0 if taking is None else left_of(taking, device, state) for taking in takes)
+def weighted(problem: Problem) -> Problem:
+    """Return the same problem in which expected kinds have their worth; all its parts compare by this one."""
+    expected = problem.requests.expected
+    if not expected or not problem.node_count:
+        return problem
+    nodes = np.count_nonzero(ExpectedRoom(problem).counts.fits, axis=1).tolist()
+    # a/n of the dearest kind, compared without division
+    dear, rare = 0, 1
+    for kind, count in zip(expected, nodes, strict=True):
+        if kind.devices * rare > dear * count and count:
+            dear, rare = kind.devices, count
+    worth = [
+        max(1, _MOST_WORTH * kind.devices * rare // (dear * count)) if count else 1
+        for kind, count in zip(expected, nodes, strict=True)
+    ]
+    kinds = tuple(kind._replace(worth=each) for kind, each in zip(expected, worth, strict=True))
+    return replace(problem, requests=replace(problem.requests, expected=kinds))
 
 
 @dataclass(eq=False)  # no slots: some attributes are cached
@@ -187,22 +111,24 @@ class ExpectedRoom:
         found = known.get(group.index)
         if found is None:
             kinds, numbers, kept = self._kept
-            found = kept.get(group.index)
+            found = kept.groups.get(group.index)
             if found is None:
                 found = GroupRoom(group, {each: options_of(self.problem, each, group) for each in numbers}, kinds)
                 if all(self._has_all_options(each, group) for each in numbers):
-                    kept[group.index] = found
+                    kept.groups[group.index] = found
             known[group.index] = found
         return found
 
     @cached_property
-    def _kept(self) -> tuple[tuple[tuple[tuple[int, int], ...], ...], tuple[int, ...], dict[int, GroupRoom]]:
-        """Return the components of the kinds, each once, and what the layout keeps for them, by group."""
+    def _kept(self) -> tuple[tuple[tuple[tuple[int, int], ...], ...], tuple[int, ...], _KeptRoom]:
+        """Return the components of the kinds, each once, and what the layout keeps for them."""
         requests = self.problem.requests
         kinds = tuple(kind.components for kind in requests.expected)
         numbers = tuple(dict.fromkeys(number for kind in kinds for number, _ in kind))
-        key = (kinds, tuple(requests.components[number] for number in numbers))
-        return kinds, numbers, self.problem.layout.expected.setdefault(key, {})
+        asked = tuple(kind.requests for kind in requests.expected)
+        key = (kinds, asked, tuple(requests.components[number] for number in numbers))
+        kept: _KeptRoom = self.problem.layout.expected.setdefault(key, _KeptRoom())
+        return kinds, numbers, kept
 
     def _has_all_options(self, component: int, group: NodeGroup) -> bool:
         """Whether the options do not depend on what nodes have left now."""
@@ -214,73 +140,89 @@ class ExpectedRoom:
 
     def by_resources(self, nodes: Amounts) -> Amounts:
         """For each kind and node, count the pods that the node's resources have room for."""
-        room = self.problem.available.room
-        return self._fitting({name: room.of(name)[nodes] for name in self.resources}, slice(None))
+        return self._fitting(self._free(nodes), slice(None))
+
+    @cached_property
+    def counts(self) -> NodeCounts:
+        """Count for all nodes what they have room for: anew where they changed since the last problem of the layout."""
+        kept, available = self._kept[2], self.problem.available
+        before = kept.counts
+        changed = None if before is None else before.changed(self.problem)
+        if before is None or changed is None:
+            keys, numbers = self.problem.device_keys()
+            groups = self.problem.layout.groups
+            of_keys = np.array([self.by_devices(groups[each.group], each.state) for each in keys], dtype=np.int64).T
+            by_devices, fits = of_keys[:, numbers], self._fitting_now(of_keys, numbers)
+        elif len(changed):
+            states = available.states
+            of_nodes = [self.by_devices(self.problem.group(node), states[node]) for node in changed.tolist()]
+            by_devices, fits = before.by_devices.copy(), before.fits.copy()
+            by_devices[:, changed] = np.array(of_nodes, dtype=np.int64).T
+            fits[:, changed] = np.minimum(by_devices[:, changed], self.by_resources(changed))
+        else:
+            return before
+        free = {name: available.room.of(name) for name in self.resources}
+        found = NodeCounts(by_devices, fits, available.kinds, available.kind_of, free)
+        if len(kept.groups) == len(self.problem.layout.groups):
+            kept.counts = found
+        return found
 
     def lost(self, changes: Sequence[tuple[Amounts, State]], requests: Requests) -> list[Amounts]:
         """
         Return what nodes are worth less with one pod more, which takes `requests`, for each of some changes.
 
         A change is about nodes of one group and state, of whose devices a state is left then. Changes of the same nodes
-        have the same array.
+        have the same array, and each counts once of those that leave as much.
         """
-        states = self.problem.available.states
-        before = [(nodes, self.by_devices(self.problem.group(int(nodes[0])), states[nodes[0]])) for nodes, _ in changes]
-        after = [(nodes, self.by_devices(self.problem.group(int(nodes[0])), state)) for nodes, state in changes]
-        had, has = self._worth_of(before, ()), self._worth_of(after, requests)
-        return [had[id(was[0]), was[1]] - has[id(now[0]), now[1]] for was, now in zip(before, after, strict=True)]
-
-    def _worth_of(
-        self, cases: Sequence[tuple[Amounts, Counts]], requests: Requests
-    ) -> dict[tuple[int, Counts], Amounts]:
-        """
-        Return what nodes are worth whose devices have room for so much, beside one pod with `requests` if any.
-
-        Each case counts once, by the array of its nodes and its room: many changes leave as much.
-        """
+        cases = [(nodes, self.by_devices(self.problem.group(int(nodes[0])), state)) for nodes, state in changes]
         distinct = {(id(nodes), counts): nodes for nodes, counts in cases}
         if not distinct:
-            return {}
+            return []
         sizes = [len(nodes) for nodes in distinct.values()]
         by_devices = np.array([counts for _, counts in distinct], dtype=np.int64).T
-        numbers = np.repeat(np.arange(len(sizes)), sizes)
-        worth = self._value(by_devices, numbers, np.concatenate(list(distinct.values())), requests)
-        return dict(zip(distinct, np.split(worth, np.cumsum(sizes)[:-1]), strict=True))
+        nodes, numbers = np.concatenate(list(distinct.values())), np.repeat(np.arange(len(sizes)), sizes)
+        lost = self._worth_now[nodes] - self._value(by_devices, numbers, nodes, requests)
+        ends = np.cumsum(sizes).tolist()
+        found = {key: lost[end - size : end] for key, size, end in zip(distinct, sizes, ends, strict=True)}
+        return [found[id(nodes), counts] for nodes, counts in cases]
 
     def lost_to(self, requests: Requests) -> Amounts:
         """Return what each node is worth less with one pod more, which takes `requests` and no device."""
         if requests not in self._lost_to:
-            self._lost_to[requests] = self._worth_now - self._value(*self._by_node, slice(None), requests)
+            every = np.arange(self.problem.node_count)
+            after = self._value(self.counts.by_devices, every, slice(None), requests)
+            self._lost_to[requests] = self._worth_now - after
         return self._lost_to[requests]
 
     @cached_property
     def _worth_now(self) -> Amounts:
-        return self._value(*self._by_node, slice(None))
+        fits = self.counts.fits
+        worth: Amounts = self.worth @ fits + FIRST * (self.worth @ (fits > 0))
+        return worth
 
-    @cached_property
-    def _by_node(self) -> tuple[Amounts, Amounts]:
-        """By kind and number of a node, what devices have room for; and the number of each node."""
-        keys, numbers = self.problem.device_keys()
-        groups = self.problem.layout.groups
-        counts = [self.by_devices(groups[each.group], each.state) for each in keys]
-        return np.array(counts, dtype=np.int64).T, numbers
+    def _fitting_now(self, by_devices: Amounts, numbers: Amounts) -> Amounts:
+        """Count the pods that fit on all nodes: by kind and number of a node, what devices have room for."""
+        fits = by_devices[:, numbers]
+        np.minimum(fits, self.by_resources(np.arange(len(numbers))), out=fits)
+        return fits
 
-    def _value(
-        self, by_devices: Amounts, numbers: Amounts, nodes: Indices, requests: Requests | None = None
-    ) -> Amounts:
+    def _value(self, by_devices: Amounts, numbers: Amounts, nodes: Indices, requests: Requests) -> Amounts:
         """
-        Return what nodes are worth: by kind and number of a node, what devices and what resources have room for.
+        Return what nodes are worth beside one pod with `requests`: by kind and number, what devices have room for.
 
         Some kinds at a time: arrays of all kinds and nodes would be new pages of memory, which cost more than the work.
         """
-        taken = {**dict(requests), PODS: 1} if requests else {}
-        free = {name: self.problem.available.room.of(name)[nodes] - taken.get(name, 0) for name in self.resources}
+        taken = {**dict(requests), PODS: 1}
+        free = {name: amounts - taken.get(name, 0) for name, amounts in self._free(nodes).items()}
         worth: Amounts = np.zeros(len(numbers), dtype=np.int64)
         step = max(1, _MOST_CELLS // max(1, len(numbers)))
         for rows in (slice(at, at + step) for at in range(0, len(self.worth), step)):
             fits = np.minimum(by_devices[rows][:, numbers], self._fitting(free, rows))
             worth += self.worth[rows] @ (fits + FIRST * (fits > 0))
         return worth
+
+    def _free(self, nodes: Indices) -> dict[str, Amounts]:
+        return {name: self.problem.available.room.of(name)[nodes] for name in self.resources}
 
     def _fitting(self, free: Mapping[str, Amounts], rows: slice) -> Amounts:
         """For some kinds and nodes, count the pods that what is free has room for."""

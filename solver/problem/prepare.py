@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from solver.domain import Batch, Budget, ClaimId, PodId, Policy, Reason, Snapshot
-from solver.problem import batch_selectors, charging, gangs, pod_classes, reservations, skipped_pods
+from solver.problem import batch_selectors, charging, expected_room, gangs, pod_classes, reservations, skipped_pods
 from solver.problem.batch_requests import BatchRequests
 from solver.problem.batch_selectors import ClaimContext
 from solver.problem.costs import preferences
@@ -138,7 +138,7 @@ class _Preparation:
         problem = _with_gang_rules(problem)
         problem = _with_shared_volumes(problem)
         problem = reservations.apply(batch_quotas.with_quotas(problem, requests.quotas))
-        return preferences.with_costs(problem, self.cache)
+        return preferences.with_costs(expected_room.weighted(problem), self.cache)
 
     def _outline(self, batch: Batch, rejected: dict[int, tuple[Reason, ...]]) -> BatchRequests:
         """Describe what the batch asks for, and reject the pods that no node can help."""

@@ -5,8 +5,6 @@ Each preemption is checked in a future cluster: with the plan's placements, with
 previous preemptions. The check that the preemptors fit is the whole check again, in this cluster without the victims.
 """
 
-import datetime as dt
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -66,6 +64,7 @@ def violations(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy, che
             if preemption.victims and (pod.preemption_policy == NEVER_PREEMPT or not policy.preemption.is_enabled):
                 yield broken(Rule.PREEMPTOR, pod.id, "it must not preempt other pods")
         yield from _victims(left, preemption, preemptors, policy, budgets)
+        yield from _delayed(preemption, preemptors, batch, policy)
         named = {(each.pod, each.pod_uid, each.node) for each in preemption.victims}
         victims = {each.pod for each in preemption.victims}
         there = (pod for pod in left.pods if pod.id in victims)
@@ -149,6 +148,18 @@ def _gangs(left: Snapshot, found: Sequence[Pod]) -> Iterator[Violation]:
             yield broken(Rule.VICTIM_GANG, staying[0].id, message)
 
 
+def _delayed(preemption: Preemption, preemptors: Sequence[Pod], batch: Batch, policy: Policy) -> Iterator[Violation]:
+    rules, waits = policy.preemption, dict(batch.preemption_waits)
+    is_bound = rules.delay_seconds and _binding(preemptors, policy).minimum_run
+    if not (preemption.victims and is_bound) or any(each.nominated_node_name for each in preemptors):
+        return
+    for pod in preemptors:
+        waited = waits.get(pod.uid, 0)
+        if waited < rules.delay_seconds:
+            message = f"pods are evicted for it after {waited} s, before the delay of {rules.delay_seconds} s"
+            yield broken(Rule.PREEMPTOR, pod.id, message)
+
+
 def _victim(
     left: Snapshot, pod: Pod, preemptors: Sequence[Pod], policy: Policy, *, is_reclaimed: bool
 ) -> Iterator[Violation]:
@@ -158,24 +169,11 @@ def _victim(
     binding = _binding(preemptors, policy)
     if binding.annotation and not pod.is_preemptible:
         yield broken(Rule.VICTIM_PROTECTED, pod.id, "its annotation forbids eviction")
-    if rules.delay_seconds and binding.minimum_run and not any(each.nominated_node_name for each in preemptors):
-        age = min((_age(each, rules.now) for each in preemptors), default=rules.delay_seconds)
-        if age < rules.delay_seconds:
-            message = f"it is evicted for a pod that is {age} s old, before the delay of {rules.delay_seconds} s"
-            yield broken(Rule.VICTIM_PROTECTED, pod.id, message)
     ran = rules.now - pod.started if pod.started else 0
     least = rules.reclaim_minimum_run_seconds if is_reclaimed else rules.minimum_run_seconds
     if binding.minimum_run and ran < least and _holds_devices(left, pod):
         message = f"it has used devices for {ran} s, less than the minimum of {least} s"
         yield broken(Rule.VICTIM_PROTECTED, pod.id, message)
-
-
-def _age(pod: Pod, now: int) -> int:
-    """Return for how many seconds a pod exists; since the epoch where its creation cannot be read."""
-    try:
-        return now - math.floor(dt.datetime.fromisoformat(pod.creation).timestamp())
-    except (ValueError, OverflowError):
-        return now
 
 
 def _holds_devices(left: Snapshot, pod: Pod) -> bool:

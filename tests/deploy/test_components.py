@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from scheduler.features import BASE, CONSEQUENCES, KINDS, OFF_BY_DEFAULT, RIGHTS, Feature, granted_by
+from scheduler.features import BASE, CONSEQUENCES, KINDS, OFF_BY_DEFAULT, RIGHTS, STATUS_RIGHTS, Feature, granted_by
 from scheduler.kube import paths
 from scheduler.settings import load
 from tests.support.deploy_manifests import documents
@@ -29,7 +29,7 @@ def _granted(role: dict[str, Any]) -> set[tuple[str, str, str]]:
 @pytest.mark.parametrize("feature", Feature)
 def test_a_component_grants_what_its_feature_needs_and_nothing_else(feature: Feature) -> None:
     role, binding = documents(DEPLOY.parent / feature.component / "clusterrole.yaml")
-    assert _granted(role) == {right[:3] for right in RIGHTS[feature]}
+    assert _granted(role) == {right[:3] for right in (*RIGHTS[feature], *STATUS_RIGHTS.get(feature, ()))}
     assert binding["roleRef"]["name"] == role["metadata"]["name"] == f"dovetail-{feature.value}"
     assert binding["subjects"] == ACCOUNT
 

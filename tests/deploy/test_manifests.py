@@ -9,6 +9,7 @@ import yaml
 from scheduler.kube import paths
 from scheduler.settings import load
 from scheduler.simulation import live_cluster
+from scheduler.simulation.adding import karpenter_objects
 from solver.domain import quantity
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -79,7 +80,8 @@ def test_viewers_may_read_what_commands_list_and_nothing_else() -> None:
         for resource in rule["resources"]
     }
     documents = (*live_cluster.DOCUMENTS, *live_cluster.ADMISSION)
-    listed = {_group_and_resource(path) for path in (*paths.COLLECTIONS.values(), *(path for _, _, path in documents))}
+    every = (*paths.COLLECTIONS.values(), *(path for _, _, path in documents), *karpenter_objects.PATHS)
+    listed = {_group_and_resource(path) for path in every}
     optional = {
         ("resource.k8s.io", "devicetaintrules"),
         ("scheduling.k8s.io", "podgroups"),

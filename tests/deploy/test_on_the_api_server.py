@@ -53,6 +53,7 @@ ALLOWED = [
     *[(verb, "dovetail.dev", "deviceholds", "") for verb in ("get", "list", "watch", "create", "delete")],
     ("patch", "dovetail.dev", "deviceholds", "status"),
     *[(verb, "dovetail.dev", "devicequotas", "") for verb in ("list", "watch")],
+    ("patch", "dovetail.dev", "devicequotas", "status"),
     ("create", "", "pods", "binding"),
     ("patch", "", "pods", "status"),
     ("create", "", "pods", "eviction"),

@@ -1,6 +1,7 @@
 """The judge of a chaos run finds what must never happen, and says nothing of what may."""
 
 import datetime as dt
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -137,6 +138,15 @@ def test_an_eviction_from_a_node_that_no_pod_of_more_priority_waits_for_is_found
     judge.pod(pod("a", "n1"), 0)
     judge.pod(evicted(pod("a", "n1")), 0)
     assert rules(judge.findings) == ["in vain"]
+
+
+@pytest.mark.parametrize(("shares", "found"), [("chaos", []), ("other", ["in vain"])])
+def test_a_pod_of_the_same_quota_may_go_from_any_node(shares: str, found: list[str]) -> None:
+    judge = Judge(replace(RULES, sharing={"chaos": frozenset({shares})}), Inventory([]))
+    judge.pod(pod("high", priority=10, nominated="n2"), 0)
+    judge.pod(pod("a", "n1"), 0)
+    judge.pod(evicted(pod("a", "n1")), 0)
+    assert rules(judge.findings) == found
 
 
 def test_a_gang_goes_whole_for_a_pod_that_wants_the_node_of_one_member(judge: Judge) -> None:

@@ -121,3 +121,18 @@ def test_growth_is_drawn_over_numbers_and_over_names() -> None:
     assert over_nodes.x == (500.0, 5000.0)
     assert over_nodes.series[0] == Series("one pod", (2.0, 2.0), ((1.0, 6.0), (1.0, 6.0)))
     assert over_kinds.x == ("x", "y")
+
+
+def drawn(path: Path, count: int, *, has_bars: bool) -> str:
+    x: tuple[float, ...] | tuple[str, ...] = ("a", "b") if has_bars else (1.0, 2.0)
+    series = tuple(Series(f"series {at}", (1.0 + at, 2.0 + at)) for at in range(count))
+    plots.draw(path, (Panel("many", "s", x, series),))
+    return path.read_text()
+
+
+@pytest.mark.parametrize("has_bars", [False, True])
+def test_each_of_many_series_is_drawn(tmp_path: Path, *, has_bars: bool) -> None:
+    text = drawn(tmp_path / "many.svg", 18, has_bars=has_bars)
+    assert all(f"series {at}" in text for at in range(18))
+    with pytest.raises(ValueError, match="many has 19 series, and 18 can be told apart"):
+        drawn(tmp_path / "more.svg", 19, has_bars=has_bars)

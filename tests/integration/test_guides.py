@@ -232,6 +232,47 @@ def test_from_gang_schedulers(plane: ControlPlane, follow: Follow, begin: Begin)
         plane.kubectl("delete", f"crd/{crd['metadata']['name']}")
 
 
+@pytest.mark.parametrize("plane", [2], indirect=True)
+def test_quotas(plane: ControlPlane, follow: Follow, begin: Begin) -> None:
+    guide = follow("quotas.md")
+    begin(f"--config={guide.folder / 'config.yaml'}")
+
+    def running(team: str) -> int:
+        found: list[Json] = plane.request("GET", f"/api/v1/namespaces/{team}/pods")["items"]
+        alive = [each for each in found if "deletionTimestamp" not in each["metadata"]]
+        return sum(each["status"].get("phase") == "Running" for each in alive)
+
+    def status(name: str) -> Json:
+        found = plane.request("GET", f"/apis/dovetail.dev/v1alpha1/devicequotas/{name}")
+        (resource,) = found.get("status", {}).get("resources") or [{}]
+        return {key: resource.get(key) for key in ("held", "lent", "waiting")}
+
+    try:
+        guide.run("kubectl apply -f teams.yaml")
+        guide.run("kubectl apply -f burst.yaml")
+        wait_until(lambda: running("product") == 5)
+        wait_until(lambda: status("product") == {"held": "5", "lent": "3", "waiting": 1})
+        assert guide.run("kubectl -n product get pods").count("gpu-000") == 5
+        assert "product" in guide.run("kubectl get devicequotas")
+
+        before = guide.run("dovetail quota")
+        assert "for research, if it asked for one more device of class gpu.nvidia.com: nobody, it is free" in before
+        guide.run("kubectl apply -f training.yaml")
+        wait_until(lambda: (running("research"), running("product")) == (3, 3), seconds=90)
+        assert guide.run("kubectl -n research get pods").count("gpu-000") == 3
+        assert "Preempted" in guide.run("kubectl -n product get events")
+        # The Job makes other pods after a while.
+        wait_until(lambda: status("product") == {"held": "3", "lent": "1", "waiting": 3}, seconds=90)
+        after = guide.run("dovetail quota").split("\n")
+        rows = [line.split()[3:] for line in after if line.split()[:1] in (["research"], ["product"])]
+        assert rows == [["2", "5", "3", "1", "3"], ["4", "-", "3", "0", "0"]]
+        assert "devicequotas" in guide.skip("kubectl get devicequotas")
+        guide.skip("dovetail quota [NAME]")
+    finally:
+        plane.kubectl("delete", "namespace", "research", "product")
+        plane.kubectl("delete", "devicequotas", "--all")
+
+
 def test_a_gang_of_the_page_that_does_not_fit_waits_as_a_whole(
     plane: ControlPlane, follow: Follow, begin: Begin
 ) -> None:

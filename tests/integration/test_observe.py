@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from e2e.controlplane.access import Access
+from e2e.traces.observed import observed_policies, observed_replay, observed_trace
 from scheduler.counterfactual.observation_record import older
 from tests.support.controlplane import wait_until
 from tests.support.shell_world import World
@@ -112,6 +113,15 @@ def test_what_dovetail_would_have_done_is_compared_with_what_the_scheduler_did(
         "late": world.nodes[1],
     }
     assert not older(observed.record).exists()
+
+    trace = observed_trace.read(observed.record)  # the record is a trace
+    runs = [
+        observed_replay.recorded(trace),
+        *(observed_replay.replay(trace, observed_policies.made(name), name) for name in ("first-fit", "dovetail")),
+    ]
+    assert [(run.jobs, run.gpus, run.machines) for run in runs] == [(2, 4, 2)] * 3
+    really, *replayed = [{size: each.mean for size, each in run.waits.items()} for run in runs]
+    assert all(each[size] < really[size] for each in replayed for size in really)
 
 
 def test_a_pod_that_only_the_scheduler_places_counts_against_dovetail(observed: Observed, world: World) -> None:

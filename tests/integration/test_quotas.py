@@ -1,20 +1,18 @@
 """DeviceQuotas on the API server: what their CRD admits, and what Dovetail does with them."""
 
 from collections.abc import Iterator
-from http import HTTPStatus
 from typing import Any
 
 import pytest
-import yaml
 
 from e2e.controlplane.access import RequestError
-from e2e.controlplane.plane import REPOSITORY, ControlPlane
+from e2e.controlplane.plane import ControlPlane
 from tests.support.controlplane import wait_until
+from tests.support.quota_world import CRDS, quota_crd
 from tests.support.shell_world import Start, World
 
 pytestmark = pytest.mark.controlplane
 
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 QUOTAS = "/apis/dovetail.dev/v1alpha1/devicequotas"
 MERGE = "application/merge-patch+json"
 
@@ -22,25 +20,7 @@ MERGE = "application/merge-patch+json"
 @pytest.fixture
 def quotas(control_plane: ControlPlane) -> Iterator[str]:
     """The path of DeviceQuotas, by the CRD of the component; gone afterwards with all of them."""
-    crd = yaml.safe_load((REPOSITORY / "deploy/components/device-quotas/crd.yaml").read_text(encoding="utf-8"))
-    path = f"{CRDS}/{crd['metadata']['name']}"
-
-    def is_created() -> bool:
-        try:
-            control_plane.request("POST", CRDS, crd)
-        except RequestError as error:
-            if error.status != HTTPStatus.CONFLICT:
-                raise
-            # The one of the test before may be on its way out.
-            return "deletionTimestamp" not in control_plane.request("GET", path)["metadata"]
-        return True
-
-    def is_served() -> bool:
-        conditions = control_plane.request("GET", path).get("status", {}).get("conditions") or []
-        return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
-
-    wait_until(is_created, seconds=60)
-    wait_until(is_served, seconds=30)
+    path = quota_crd(control_plane)
     yield QUOTAS
     control_plane.request("DELETE", path)
 
@@ -143,3 +123,34 @@ def test_a_pod_that_ends_gives_its_share_of_the_limit_to_the_next(world: World, 
     world.delete_pod("first")
 
     wait_until(lambda: "second" in world.bound(), seconds=30)
+
+
+def test_the_leader_says_what_is_held_and_waits_and_the_next_leader_goes_on(
+    world: World, start: Start, quotas: str
+) -> None:
+    world.add_nodes(1, devices=4)
+    world.template()
+    _limit(world, quotas, 2)
+    first = start(leader_elect=True)
+    for index in range(3):
+        world.pod(f"p{index}")
+
+    def status() -> Any:
+        return world.plane.request("GET", f"{quotas}/{world.namespace}").get("status", {})
+
+    said = {"deviceClass": world.driver, "shape": "devices", "held": "2", "lent": "2", "waiting": 1}
+
+    def is_said() -> bool:
+        return [said] == [{name: each.get(name, "devices") for name in said} for each in status().get("resources", [])]
+
+    wait_until(is_said, seconds=60)
+    (valid,) = status()["conditions"]
+    assert (valid["type"], valid["status"]) == ("Valid", "True")
+    first.stop()
+
+    start(leader_elect=True)
+    (ended,) = {"p0", "p1", "p2"} & set(list(world.bound())[:1])
+    world.delete_pod(ended)
+    wait_until(lambda: status()["resources"][0]["waiting"] == 0, seconds=60)
+    assert status()["resources"][0]["held"] == "2"
+    assert status()["conditions"] == [valid]

@@ -20,7 +20,7 @@ from tests.support.kueue_world import KueueWorld
 from tests.support.neighbours import SCHEDULER, Neighbours
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="session")
 def built(pytestconfig: pytest.Config) -> None:
     """The programs, whose first build takes minutes: its progress must be seen."""
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
@@ -31,7 +31,7 @@ def built(pytestconfig: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session", params=["defaults", "on"])
-def plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+def plane(request: pytest.FixtureRequest, built: None) -> Iterator[ControlPlane]:  # noqa: ARG001 - it takes minutes
     """The API server, controllers and the stand-in for kubelets."""
     gates: FeatureGates = request.param
     with ControlPlane.start(feature_gates=gates) as started:

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.simulation.adding import confirmed_nodes
+from scheduler.worker.recording import Record
 from solver import nodes_to_add, solve, verify, with_nodes
 from solver.domain import (
     AddedNodes,
@@ -20,8 +22,11 @@ from solver.domain import (
     Snapshot,
 )
 from tests.support.added_nodes import AddedNodesCase, case, cheapest
+from tests.support.large_additions import LargeCase, large_case
 
 CASES = int(os.environ.get("ADDED_NODES_CASES", "150"))
+LARGE_CASES = int(os.environ.get("ADDED_NODES_LARGE_CASES", "3"))
+LARGE_NODES, LARGE_GANGS = (int(os.environ.get(f"ADDED_NODES_LARGE_{name}", "40")) for name in ("NODES", "GANGS"))
 SECONDS = 60.0
 
 
@@ -86,3 +91,51 @@ def test_without_its_dearest_node_less_starts(seed: int) -> None:
         again = solve(there, asked.batch, Policy(), budget())
         placed = counts(asked.batch, {each.pod for each in again.placements})
         assert placed < counts(asked.batch, {each.pod for each in found.placements}), price_of[gone.shape]
+
+
+def confirmed(asked: LargeCase, deterministic_seconds: float) -> confirmed_nodes.Confirmed:
+    """Find the nodes where a decision of the scheduler has so many seconds."""
+    record = Record(
+        cause="a test",
+        snapshot=asked.snapshot,
+        batch=asked.batch,
+        policy=Policy(),
+        seconds=SECONDS,
+        deterministic_seconds=deterministic_seconds,
+    )
+    return confirmed_nodes.find(record, asked.batch, asked.shapes)
+
+
+@pytest.mark.parametrize("seed", range(LARGE_CASES))
+def test_everything_that_is_promised_starts_in_a_large_cluster(seed: int) -> None:
+    asked = large_case(seed, LARGE_NODES, LARGE_GANGS)
+    found, there = confirmed(asked, 4.0)
+
+    again = solve(there, asked.batch, Policy(), Budget(seconds=SECONDS, deterministic_seconds=4.0))
+
+    promised = {each.pod for each in found.placements}
+    assert promised <= {each.pod for each in again.placements}
+    assert promised | {each.pod for each in found.waiting} == {pod.id for pod in asked.batch.pods}
+    assert found.least_price <= found.price
+
+
+def test_a_decision_that_finds_less_gets_more_nodes() -> None:
+    """It has next to no time here: best fit leaves out pods that the search for the cheapest nodes has placed."""
+    asked = large_case(0, 60, 30)
+    found, there = confirmed(asked, 1e-6)
+
+    seconds = Budget(seconds=SECONDS, deterministic_seconds=4.0)
+    cheapest_found = nodes_to_add(asked.snapshot, asked.batch, Policy(), asked.shapes, seconds)
+    assert len(cheapest_found.nodes) < len(found.nodes), "the case shows nothing: the decision finds all of it"
+    assert found.waiting == ()
+    assert not found.is_proven
+    assert found.least_price <= cheapest_found.price < found.price
+    price_of = {each.name: each.price for each in asked.shapes}
+    assert found.price == sum(price_of[each.shape] for each in found.nodes)
+    assert len({each.name for each in found.nodes}) == len(found.nodes)
+    promised = Plan(
+        placements=found.placements,
+        allocations=found.allocations,
+        report=SearchReport(status=SearchStatus.FEASIBLE),
+    )
+    assert verify.check(there, asked.batch, promised, Policy()) == ()

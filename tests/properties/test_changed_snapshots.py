@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -26,6 +26,7 @@ from solver.domain import (
     WeightedPodAffinityTerm,
 )
 from solver.fleet.request_counts import DeviceSupplies
+from solver.problem.expected_room import ExpectedRoom
 from solver.problem.node_arrays import PODS
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
@@ -33,6 +34,7 @@ from solver.problem.solver_cache import SolverCache
 from solver.rules.inter_pod.pod_keys import PodSelector, PodSelectorIndex
 from solver.rules.inter_pod.running_pods import RunningPods
 from tests.support import builders as b
+from tests.support.expected_pods import expecting
 from tests.support.strategies import DRIVERS, Feature, Situation, situations
 
 PROPERTY = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=100)
@@ -183,6 +185,36 @@ def test_what_is_counted_from_changes_equals_what_is_counted_from_nothing(
         seen.append((warm, look(warm)))
     for problem, was in seen:
         assert look(problem) == was
+
+
+def look_at_expected(problem: Problem) -> tuple[list[int], ...]:
+    room = ExpectedRoom(problem)
+    worth = [each.worth for each in problem.requests.expected]
+    return (
+        worth,
+        *room.counts.by_devices.tolist(),
+        *room.counts.fits.tolist(),
+        room.lost_to((("cpu", 1000),)).tolist(),
+    )
+
+
+@PROPERTY
+@given(histories())
+def test_room_for_expected_pods_counted_from_changes_is_that_counted_from_nothing(
+    case: tuple[Situation, list[Snapshot]],
+) -> None:
+    situation, snapshots = case
+    policy, cache = expecting(Policy(), situation), SolverCache()
+    assume(snapshots[0].nodes and policy.expected)
+    seen = list[tuple[Problem, tuple[list[int], ...]]]()
+    for snapshot in snapshots:
+        warm = prepare(snapshot, situation.batch, policy, cache)
+        cold = prepare(snapshot, situation.batch, policy, SolverCache())
+        assume(cold.requests.expected)
+        assert look_at_expected(warm) == look_at_expected(cold)
+        seen.append((warm, look_at_expected(warm)))
+    for problem, was in seen:
+        assert look_at_expected(problem) == was
 
 
 @PROPERTY

@@ -33,7 +33,7 @@ from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.writer import ApiCall, Writer
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import GangReplacements, QueuedGangs, SchedulingQueue, StarvationTracker
+from scheduler.queue import GangReplacements, PreemptionDelays, QueuedGangs, SchedulingQueue, StarvationTracker
 from scheduler.queue_waker import QueueWaker
 from scheduler.settings import HistorySettings, HoldLimits
 from scheduler.status.attempt_metrics import AttemptMetrics
@@ -182,6 +182,7 @@ class Town:
             waker=waker,
             fewer_writing=fewer_writing,
             starvation=starvation,
+            preemption_delays=PreemptionDelays(),
             gang_replacements=replacements,
             placement_check=None,
             holds=HoldKeeper(

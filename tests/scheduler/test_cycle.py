@@ -32,7 +32,7 @@ from scheduler.isolated_lane import IsolatedLane
 from scheduler.kube.client import Client
 from scheduler.kube.writer import Writer
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import Backoff, GangReplacements, PodState, SchedulingQueue, StarvationTracker
+from scheduler.queue import Backoff, GangReplacements, PodState, PreemptionDelays, SchedulingQueue, StarvationTracker
 from scheduler.queue_waker import QueueWaker
 from scheduler.settings import HistorySettings, HoldLimits
 from scheduler.status.attempt_metrics import AttemptMetrics
@@ -63,7 +63,19 @@ from solver.domain import (
     Unplaced,
     Victim,
 )
-from tests.support.builders import allocation, claim, consumer, gpu_class, gpu_slice, node, pod, request, result
+from tests.support.builders import (
+    allocation,
+    claim,
+    consumer,
+    device,
+    gpu_class,
+    gpu_slice,
+    node,
+    pod,
+    request,
+    resource_slice,
+    result,
+)
 from tests.support.cluster_builders import gone, seen
 from tests.support.extended_builders import RESOURCE, container
 from tests.support.extended_builders import pod as extended_pod
@@ -251,6 +263,7 @@ class Hall:
             waker=waker,
             fewer_writing=fewer_writing,
             starvation=self.starvation,
+            preemption_delays=PreemptionDelays(),
             gang_replacements=self.replacements,
             placement_check=None,
             holds=HoldKeeper(
@@ -1343,3 +1356,61 @@ async def test_a_pod_that_left_and_came_back_during_a_decision_aside_is_decided_
 
     assert hall.committing.units == []
     assert state(hall, "p") is PodState.IN_FLIGHT
+
+
+async def test_a_slice_of_a_pool_that_is_not_complete_wakes_no_pod() -> None:
+    """The devices of a new node come slice by slice, and cannot be used before all of them are there."""
+    hall = Hall()
+    parts = [
+        resource_slice(
+            "n2", *(device(f"gpu-{3 * part + number}") for number in range(3)), name=f"n2-{part}", slice_count=2
+        )
+        for part in range(2)
+    ]
+    hall.cycle.see([seen(claim("c", request(count=6))), seen(pod("p", "c"))])
+    async with running(hall):
+        hall.cycle.see([seen(node("n2", cpu=8))])
+        await hall.ahead.sleep(60.0)
+        await until_idle()
+        before = len(hall.deciding.batches)
+
+        hall.cycle.see([seen(parts[0])])
+        await hall.ahead.sleep(60.0)
+        await until_idle()
+        assert len(hall.deciding.batches) == before
+
+        hall.cycle.see([seen(parts[1])])
+        await hall.ahead.sleep(60.0)
+        await until_idle()
+
+    assert ("p", "bound to n2") in hall.telling.told
+
+
+async def test_a_decision_knows_how_long_evictions_for_its_pods_have_been_held_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From the first decision that holds them back, whatever else the pod waited for before."""
+    later = Reason(code=ReasonCode.PREEMPTION_DELAYED, message="a node may come")
+    waits = list[dict[str, int]]()
+
+    def delayed(_: object, batch: Batch, *__: object) -> Plan:
+        waits.append(dict(batch.preemption_waits))
+        unplaced = tuple(Unplaced(pod=each.id, pod_uid=each.uid, reasons=(later,)) for each in batch.pods)
+        return Plan(unplaced=unplaced, next_victim_seconds=30, report=SearchReport(status=SearchStatus.FALLBACK))
+
+    monkeypatch.setitem(globals(), "solve_greedily", delayed)
+    hall = Hall()
+    waiting = pod("p")
+    hall.arrive(waiting)
+    async with running(hall):
+        assert waits == [{}]
+        await hall.ahead.sleep(31.0)
+        await until_idle()
+        assert waits == [{}, {waiting.uid: 31}]
+        hall.cycle.see([gone(waiting), seen(msgspec.structs.replace(waiting, uid="another"))])
+        await until_idle()
+
+    assert waits[-1] == {}, "another pod of its name waits anew"
+    assert not hall.parts.preemption_delays.marked(
+        Batch(pods=(waiting,)), asyncio.get_running_loop().time()
+    ).preemption_waits

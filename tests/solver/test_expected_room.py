@@ -76,7 +76,21 @@ def test_to_take_the_last_place_of_a_kind_on_a_node_is_worse_than_one_of_many() 
 def test_the_value_is_what_is_lost_by_share_and_devices() -> None:
     policy = expecting(kind(share=700, count=2), kind(share=300, cpu=61))
     lost = values(policy, *two_nodes({"n1": 64}, n1=2), b.claim("c"))
-    assert lost[EXPECTED_ROOM] == -700 * 2 * (1 + 4) - 300 * (1 + 4)
+    dear = 20_000
+    assert lost[EXPECTED_ROOM] == -dear * (1 + 4) - dear * 300 // (700 * 2) * (1 + 4)
+
+
+def test_a_place_is_worth_more_where_few_nodes_have_one() -> None:
+    """Nodes n1 and n2 have room for small pods, n3 alone for those of four devices."""
+    policy = expecting(kind(share=960, count=1), kind(share=100, count=4))
+    objects = (*two_nodes(n1=3, n2=2, n3=0), b.claim("c"))
+    # n1 loses its last place, 5/3 of 960; n2 loses 1/3, and n3 beside it 5 times 400, the only place for four devices.
+    assert s.nodes_of(s.plan(*objects, pods=[b.pod("p", "c")], policy=policy)) == {"p": "n2"}
+    full = (*two_nodes(n1=3, n3=0), b.claim("c"))
+    assert s.nodes_of(s.plan(*full, pods=[b.pod("p", "c")], policy=policy)) == {"p": "n1"}
+    # With a second empty node a place for four is worth half.
+    more = (*two_nodes(n1=3, n3=0, n4=0), b.claim("c"))
+    assert s.nodes_of(s.plan(*more, pods=[b.pod("p", "c")], policy=policy)) == {"p": "n3"}
 
 
 def test_pods_of_a_batch_leave_together_what_others_need() -> None:
@@ -141,9 +155,26 @@ def test_more_than_any_node_has_is_expected_in_vain(amount: int) -> None:
 def test_what_is_expected_is_described_once_for_a_policy_and_its_device_classes() -> None:
     cache, policy = ExpectedKindsCache(), expecting(kind(count=2), kind(selector="device.driver == 'gpu.example.com'"))
     found = cache.of(policy, (b.gpu_class(),))
-    assert [each.worth for each in found.kinds] == [2000, 1000]
+    assert [each.devices for each in found.kinds] == [2000, 1000]
     assert len(found.demands) == len(found.components) == 2
     assert cache.of(msgspec.structs.replace(policy), (b.gpu_class(),)) is found
     assert cache.of(policy, ()).kinds == ()
     assert cache.of(policy, (b.gpu_class(),)) is found
     assert cache.of(Policy(levels=SPREAD, expected=policy.expected), (b.gpu_class(),)).kinds == ()
+
+
+@pytest.mark.parametrize(
+    ("kinds", "worth"),
+    [
+        ((kind(share=600, count=1), kind(share=100, count=3)), [20_000, 15_000]),  # 600 / 3 nodes, and 300 / 2
+        ((kind(share=600, count=1), kind(share=1, count=4)), [20_000, 400]),
+        ((kind(share=1, count=1), kind(share=1000, count=5)), [20_000, 1]),  # five have room nowhere
+        ((kind(share=1000, count=9),), [1]),
+        ((kind(share=10**30), kind(share=1)), [20_000, 1]),
+    ],
+)
+def test_worth_is_share_and_devices_by_the_nodes_with_room(kinds: tuple[ExpectedPod, ...], worth: list[int]) -> None:
+    found = s.problem(
+        *two_nodes(n1=2, n2=1, n3=0, n4=4), b.claim("c"), pods=[b.pod("p", "c")], policy=expecting(*kinds)
+    )
+    assert [each.worth for each in found.requests.expected] == worth

@@ -125,6 +125,52 @@ def test_a_pod_that_has_run_for_long_is_thought_to_run_longer_than_several_young
     assert held(planned([*cluster("n1", "n2"), *old, *young, claim], [small], overdue=["small"])) == {"small": ("n1",)}
 
 
+WAITED = 1000
+CREATED = "2026-11-29T10:00:00Z"
+NOW = 1795946400 + WAITED
+"""Pods that were created then have waited for `WAITED` seconds."""
+
+
+def when(now: int, objects: Sequence[Any], *pods: Pod, gangs: Sequence[Gang] = ()) -> dict[str, tuple[str, ...]]:
+    """Return what is held for overdue pods at a time."""
+    rules = replace(Policy().preemption, now=now)
+    batch = Batch(pods=pods, overdue=tuple(pod.id for pod in pods), gangs=tuple(gangs))
+    return held(solve(b.snapshot(*objects), batch, Policy(preemption=rules), s.PATIENT, SolverCache()))
+
+
+def test_several_nodes_of_a_gang_are_held_only_where_they_may_be_free_within_the_time_that_it_has_waited() -> None:
+    gang = Gang(id=b.gang_id("g"), min_count=2, member_count=2)
+    pairs = [asking(f"g{at}", 4) for at in range(2)]
+    members = [replace(b.member(pod, "g"), creation=CREATED) for pod, _ in pairs]
+    objects = [*cluster("n1", "n2", "n3", "n4"), *(claim for _, claim in pairs)]
+    busy = [each for at in (1, 2, 3, 4) for each in running(f"r{at}", f"n{at}", 0)]
+    soon, late = ([*objects, *started(NOW - seconds, busy)] for seconds in (499, 500))
+    assert when(NOW, soon, *members, gangs=[gang]) == {"g0": ("n1", "n2")}
+    assert when(NOW, late, *members, gangs=[gang]) == {}
+    assert when(NOW, late, *(replace(pod, creation="") for pod in members), gangs=[gang]) == {"g0": ("n1", "n2")}
+    assert when(0, late, *members, gangs=[gang]) == {"g0": ("n1", "n2")}  # the time is not known
+
+
+def test_one_node_is_held_however_long_others_there_have_run() -> None:
+    objects = [*cluster("n1"), BIG_CLAIM, *started(NOW - 100 * WAITED, running("a", "n1", 0))]
+    assert when(NOW, objects, replace(BIG, creation=CREATED)) == {"big": ("n1",)}
+
+
+def test_nodes_that_a_gang_holds_stay_when_pods_there_run_on() -> None:
+    gang = Gang(id=b.gang_id("g"), min_count=2, member_count=2)
+    pairs = [asking(f"g{at}", 4) for at in range(2)]
+    members = [replace(b.member(pod, "g"), creation=CREATED) for pod, _ in pairs]
+    busy = [each for at in (1, 2, 3, 4) for each in running(f"r{at}", f"n{at}", 0)]
+    objects = [*cluster("n1", "n2", "n3", "n4"), *(claim for _, claim in pairs), *started(NOW - 5000, busy)]
+    kept = hold_of(members[0], "n2", "n3", uids=tuple(pod.uid for pod in members))
+    rules = replace(Policy().preemption, now=NOW)
+    batch = Batch(
+        pods=tuple(members), overdue=tuple(pod.id for pod in members), gangs=(gang,), node_reservations=(kept,)
+    )
+    plan = solve(b.snapshot(*objects), batch, Policy(preemption=rules), s.PATIENT, SolverCache())
+    assert held(plan) == {"g0": ("n2", "n3")}
+
+
 def test_one_pod_is_thought_to_end_sooner_than_the_last_of_several_that_are_hardly_younger() -> None:
     one = started(100, running("one", "n1", 0))
     several = [each for at in range(4) for each in started(105 + at, running(f"other-{at}", "n2", at))]

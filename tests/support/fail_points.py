@@ -76,6 +76,7 @@ KINDS: Final[dict[str, Kind]] = {
     "check-state": lambda asked: _patch("workloads")(asked) and asked.path.endswith("/status"),
     "park-mark": _patch("workloads", b'"dovetail.dev/parked":"'),
     "activation": _patch("workloads", b'"active":true'),
+    "quota-status": _patch("devicequotas"),
     "reserve-node": _pod_status(b'"dovetail.dev/node-reserved"'),
 }
 """Every kind of write that Dovetail makes."""

@@ -17,6 +17,7 @@ from tests.integration.test_repair_by_hand import node_of
 from tests.support import extended_world, hold_world, repair_world
 from tests.support.controlplane import wait_until
 from tests.support.fail_points import KINDS
+from tests.support.quota_world import quota_crd
 from tests.support.shell_proxy import Asked, Told, refusal
 from tests.support.shell_world import RESOURCE, World
 from tests.support.volume_world import Provisioner, VolumeWorld
@@ -24,6 +25,7 @@ from tests.support.volume_world import Provisioner, VolumeWorld
 HIGH: Final = {"priorityClassName": "system-cluster-critical"}
 MERGE: Final = "application/merge-patch+json"
 GROUPS: Final = f"/apis/{versions.pod_groups()}"
+QUOTAS: Final = "/apis/dovetail.dev/v1alpha1/devicequotas"
 PRIORITIES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
@@ -667,6 +669,41 @@ class Repair(Scene):
             yield "a plan is under way"
 
 
+class Quota(Scene):
+    """A pod within the limit of a quota, one that it keeps back, and what the quota's status says of both."""
+
+    writes: ClassVar[Writes] = (("quota-status", 1),)
+    expected = frozenset({"p"})
+
+    def furnish(self) -> None:
+        world, plane = self.world, self.world.plane
+        quota_crd(plane)
+        world.add_nodes(2, devices=2)
+        world.template()
+        world.template("two", count=2)
+        labels = {"team": world.namespace}
+        plane.request("PATCH", f"/api/v1/namespaces/{world.namespace}", {"metadata": {"labels": labels}}, content=MERGE)
+        resources = [{"deviceClass": world.driver, "guarantee": 1, "limit": 1}]
+        spec = {"namespaceSelector": {"matchLabels": labels}, "resources": resources}
+        body = {"apiVersion": "dovetail.dev/v1alpha1", "kind": "DeviceQuota", "metadata": {"name": world.word}}
+        plane.request("POST", QUOTAS, {**body, "spec": spec})
+
+    def load(self) -> None:
+        self.world.pod("late", template="two")
+        self.world.pod("p")
+
+    def clear(self) -> None:
+        self.world.plane.request("DELETE", f"{QUOTAS}/{self.world.word}")
+
+    def _more_problems(self) -> Iterator[str]:
+        status = self.world.plane.request("GET", f"{QUOTAS}/{self.world.word}").get("status", {})
+        (found,) = status.get("resources") or [{}]
+        if (found.get("held"), found.get("waiting")) != ("1", 1):
+            yield f"the status of the quota says {found}"
+        if self.world.condition("late").get("reason") != "QuotaExceeded":
+            yield "late was not told that the quota keeps it back"
+
+
 OF_PODS: Final[dict[str, type[Scene]]] = {
     "single": Single,
     "two-claims": TwoClaims,
@@ -681,6 +718,7 @@ OF_PODS: Final[dict[str, type[Scene]]] = {
     "repair": Repair,
     "volumes": Volumes,
     "extended": Extended,
+    "quota": Quota,
     "remade-pod": RemadePod,
     "remade-waiting-pod": RemadeWaitingPod,
     "remade-claim": RemadeClaim,

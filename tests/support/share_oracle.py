@@ -131,31 +131,61 @@ def _within(
     fleet: Fleet, quotas: Mapping[str, DeviceQuota], pods: Sequence[Pod], placed: Mapping[str, int], priority: int
 ) -> int:
     """
-    Count the pods of a priority that fit in guarantees, pods of a higher priority first.
+    Count the pods of a priority that fit in guarantees, pods of a higher priority first; the best of all ways.
 
-    Of each team the most pods that fit beside as many of the higher ones as fit: the smallest go first.
+    A pod counts within the guarantee of its team, or within what that of the root is beyond those of the teams, of
+    which the teams hold what they hold beyond theirs. All ways to count each pod of each priority are tried.
     """
-    count = 0
-    for team in TEAMS:
-        left = quotas[team].resources[0].guarantee - fleet.held.get(team, 0) if team in quotas else 0
-        for tier in sorted({pod.priority for pod in pods if pod.priority >= priority}, reverse=True):
-            own = sorted(
-                fleet.asks[pod.id.name]
-                for pod in pods
-                if pod.priority == tier and pod.id.namespace == team and pod.id.name in placed
-            )
-            for asked in own:
-                if asked <= left:
-                    left -= asked
-                    count += tier == priority
-    return count
+    left = {
+        team: quotas[team].resources[0].guarantee - fleet.held.get(team, 0) if team in quotas else 0 for team in TEAMS
+    }
+    below = [team for team in TEAMS if team in quotas and quotas[team].parent in quotas]
+    own = {team: quotas[team].resources[0].guarantee for team in below}
+    root = quotas["root"].resources[0].guarantee if "root" in quotas else 0
+    rest = max(root, sum(own.values())) - sum(own.values()) if root else 0
+    rest -= sum(max(0, fleet.held.get(team, 0) - own[team]) for team in below) if rest > 0 else 0
+    tiers = [
+        [(pod.id.namespace, fleet.asks[pod.id.name]) for pod in pods if pod.priority == tier and pod.id.name in placed]
+        for tier in sorted({pod.priority for pod in pods if pod.priority >= priority}, reverse=True)
+    ]
+    return _most(tiers, tuple(left[team] for team in TEAMS), rest, frozenset(below))[-1]
+
+
+def _most(
+    tiers: Sequence[Sequence[tuple[str, int]]], left: tuple[int, ...], rest: int, below: frozenset[str]
+) -> tuple[int, ...]:
+    """Return how many pods of each tier count at most, the first tier before all others."""
+    best: tuple[int, ...] = ()
+    for choice in product((0, 1, 2), repeat=len(tiers[0])):
+        room, spare = dict(zip(TEAMS, left, strict=True)), rest
+        for (team, asked), way in zip(tiers[0], choice, strict=True):
+            room[team] -= asked if way == 1 else 0
+            spare -= asked if way == 2 and team in below else 0
+            spare -= 1 << 30 if way == 2 and team not in below else 0
+        # What is over already gives nobody anything; nobody may take more of it.
+        if any(room[team] < min(0, before) for team, before in zip(TEAMS, left, strict=True)) or spare < min(0, rest):
+            continue
+        counted = sum(way > 0 for way in choice)
+        if any(
+            way and not _may(way, team, left, rest, asked) for (team, asked), way in zip(tiers[0], choice, strict=True)
+        ):
+            continue
+        more = _most(tiers[1:], tuple(room[team] for team in TEAMS), spare, below) if tiers[1:] else ()
+        best = max(best, (counted, *more))
+    return best
+
+
+def _may(way: int, team: str, left: tuple[int, ...], rest: int, asked: int) -> bool:
+    """Whether a way has room for a pod at all."""
+    return asked <= (left[TEAMS.index(team)] if way == 1 else rest)
 
 
 def _beyond(fleet: Fleet, quotas: Mapping[str, DeviceQuota], added: Mapping[str, int]) -> int:
     """Add up what teams would hold beyond their shares."""
-    asked = Counter[str]()
+    asked, largest = Counter[str](), max(len(each.devices) for each in fleet.situation.snapshot.slices)
     for pod in fleet.situation.batch.pods:
-        asked[pod.id.namespace] += fleet.asks[pod.id.name]
+        if fleet.asks[pod.id.name] <= largest:  # what no node has is asked for in vain
+            asked[pod.id.namespace] += fleet.asks[pod.id.name]
     wanted = {team: fleet.held.get(team, 0) + asked[team] for team in TEAMS if team in quotas}
     total = sum(len(each.devices) for each in fleet.situation.snapshot.slices)
     total -= sum(count for team, count in fleet.held.items() if team not in quotas)

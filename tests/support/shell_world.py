@@ -228,7 +228,7 @@ class World:
             if pod["metadata"]["uid"] not in bound:
                 continue
             made = {each["name"]: each["resourceClaimName"] for each in pod["status"].get("resourceClaimStatuses", [])}
-            for entry in pod["spec"]["resourceClaims"]:
+            for entry in pod["spec"].get("resourceClaims", []):
                 name = entry.get("resourceClaimName") or made.get(entry["name"], "?")
                 status = claims.get(name, {}).get("status", {})
                 uids = [each["uid"] for each in status.get("reservedFor", [])]

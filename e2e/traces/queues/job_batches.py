@@ -8,6 +8,7 @@ batch may have, the rest is decided next, as by the scheduler.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from e2e.fleet.shape import Fleet, Machine, device, device_class, node, slices
@@ -137,7 +138,7 @@ class DovetailQueue:
         """Decide a batch; return what it places, and whether nodes are no longer reserved."""
         made = {self._made(pod)[0].id: pod for pod in pods}
         batch = self._starvation.marked(self._batch(pods), now)
-        plan = self._cluster.decide(batch)
+        plan = self._cluster.decide(batch, _EPOCH + int(now))
         is_released = self._starvation.decided(batch, plan, now)
         return self._bound(plan.placements, plan.allocations, made, now), is_released
 
@@ -204,5 +205,6 @@ def _pod(pod: JobPod, *, is_gang: bool) -> tuple[Pod, Claim]:
         claims=(PodClaim(entry="gpus", claim=claim.id, template="gpus"),),
         gang=GangId(NAMESPACE, job, "dovetail.dev") if is_gang else None,
         controller=Controller(kind="Job", uid=job),
+        creation=datetime.fromtimestamp(_EPOCH + int(pod.job.arrival), UTC).isoformat(),
     )
     return made, claim

@@ -44,7 +44,7 @@ _SHOCKWAVE_FIELDS: Final = (
     "duration",
     "arrival_time",
 )
-_TIRESIAS_FIELDS: Final = ("num_gpu", "submit_time", "duration")
+_TIRESIAS_FIELDS: Final = ("job_id", "num_gpu", "submit_time", "duration")
 _CLUSTER_FIELDS: Final = ("num_switch", "num_node_p_switch", "num_gpu_p_node")
 _SPEEDS: Final = {
     "A3C": 8.23303,
@@ -152,9 +152,21 @@ def _tiresias(folder: Path) -> Iterator[JobTrace]:
     if traces and not clusters:
         raise TraceError(f"{folder} has no cluster, such as n32g4.csv; docs/traces.md says where they are")
     for path in traces:
-        jobs = _jobs(path, _table(path, _TIRESIAS_FIELDS), _duration, "submit_time", "num_gpu")
+        rows = _once(path, _table(path, _TIRESIAS_FIELDS))
+        jobs = _jobs(path, rows, _duration, "submit_time", "num_gpu")
         for cluster in clusters:
             yield JobTrace(f"tiresias-{path.stem}-{cluster.stem}", jobs, *_cluster(cluster))
+
+
+def _once(path: Path, rows: Iterator[tuple[int, Row]]) -> Iterator[tuple[int, Row]]:
+    """Leave out jobs that a file lists again, as `tf_job.csv` does; two jobs of one id are an error."""
+    known: dict[str, Row] = {}
+    for line, row in rows:
+        job = row["job_id"]
+        if known.setdefault(job, row) != row:
+            raise TraceError(f"{path}, line {line}: job_id is {job!r}, as of another job before it. {_AGAIN}")
+        if known[job] is row:
+            yield line, row
 
 
 def _cluster(path: Path) -> tuple[int, int]:

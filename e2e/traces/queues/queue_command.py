@@ -15,7 +15,7 @@ import msgspec
 from rich.console import Console
 
 from e2e import plots
-from e2e.arguments import at_least_one
+from e2e.arguments import at_least_one, seconds_or_never
 from e2e.traces import kept_runs
 from e2e.traces.queues import job_figures, job_policies, job_report
 from e2e.traces.queues.job_batches import DovetailQueue
@@ -38,9 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     try:
         runs = [
-            _run(trace, name, setting, options.results)
-            for trace in _traces(options)
-            for name, setting in _policies(options)
+            _run(trace, name, setting, options) for trace in _traces(options) for name, setting in _policies(options)
         ]
     except TraceError as error:
         print(error, file=sys.stderr)
@@ -85,30 +83,23 @@ def _policies(options: argparse.Namespace) -> Iterator[tuple[str, _Setting]]:
             yield name, _Setting(seconds, moves)
 
 
-def _run(trace: JobTrace, name: str, setting: _Setting, results: Path) -> QueueRun:
+def _run(trace: JobTrace, name: str, setting: _Setting, options: argparse.Namespace) -> QueueRun:
     """Measure one run, unless an earlier command has."""
-    policy = f"{name}-{setting}" if name in DOVETAIL else name
-    path = results / trace.name / f"{policy}.json"
-    if not path.exists():
-        print(f"{trace.name}, {policy}", file=sys.stderr)
+    known = DOVETAIL.get(name)
+    policy = f"{name}-{setting}" if known is not None else name
+
+    def measure() -> QueueRun:
         began = time.process_time()
-        known = DOVETAIL.get(name)
         if known is not None:
             ours = DovetailQueue(trace, setting.starvation, known)
             outcome = simulate(trace, ours, ours, setting.moves)
         else:
             outcome = simulate(trace, job_policies.MAKE[name]())
-        kept_runs.write(path, job_figures.figures(trace, policy, outcome, round(time.process_time() - began, 3)))
-    return kept_runs.read(path, QueueRun)
+        return job_figures.figures(trace, policy, outcome, round(time.process_time() - began, 3))
 
-
-def _seconds(text: str) -> float:
-    """Read a time after which a pod starves."""
-    if text == "never":
-        return math.inf
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither `never` nor a number of seconds")
-    return float(text)
+    folders = kept_runs.SIMPLE if known is None else kept_runs.DOVETAIL
+    path = options.results / trace.name / f"{policy}.json"
+    return kept_runs.kept(path, QueueRun, folders, measure, whatever_code=options.keep)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -132,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--starvation",
         nargs="+",
-        type=_seconds,
+        type=seconds_or_never,
         default=list(STARVATION),
         metavar="SECONDS",
         help="after how long a pod of dovetail starves, or `never`: a run for each (300 86400 never)",
@@ -158,4 +149,5 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="where runs are kept (results/traces/queues)",
     )
+    parser.add_argument("--keep", action="store_true", help="also take runs that other code has made")
     return parser

@@ -18,6 +18,7 @@ _PATHS: Final = {
     "node": "/api/v1/nodes",
     "namespace": "/api/v1/namespaces",
     "deviceclass": "/apis/resource.k8s.io/v1/deviceclasses",
+    "devicequota": "/apis/dovetail.dev/v1alpha1/devicequotas",
     "podgroup": "/apis/scheduling.k8s.io/v1beta1/namespaces/{namespace}/podgroups",
 }
 _GANG_LABELS: Final = ("dovetail.dev/gang", "scheduling.x-k8s.io/pod-group")

@@ -2,17 +2,16 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from scheduler.cli.arguments import TABLE, UsageError, report, warn
 
 if TYPE_CHECKING:  # these take a second to import
     from scheduler.kube.access import ClusterAccess
     from scheduler.settings import Settings
-    from scheduler.simulation.adding.node_additions import NodeAdditions
-    from scheduler.simulation.adding.shapes_file import PricedShapes
+    from scheduler.simulation.adding.karpenter_objects import KarpenterObjects
+    from scheduler.simulation.adding.node_additions import NodeAdditions, OfferedNodes
     from scheduler.simulation.simulator import SimulationCase
 
 
@@ -38,44 +37,40 @@ def refuse_without(options: argparse.Namespace) -> None:
         raise UsageError("--shapes FILE: add --add-nodes, which it is for")
 
 
-class FoundShapes(NamedTuple):
-    """The shapes, and the NodePools of which nothing is known."""
-
-    priced: "PricedShapes"
-    unknown_pools: tuple[str, ...] = ()
-
-
-def live_pools(access: "ClusterAccess") -> list[dict[str, Any]]:
-    """List the NodePools of a cluster; none where it has no Karpenter. Warn where they may not be listed."""
+def live_objects(access: "ClusterAccess") -> "KarpenterObjects":
+    """List Karpenter's objects; none where the cluster has no Karpenter. Warn where they may not be listed."""
     from scheduler.kube.errors import Forbidden  # noqa: PLC0415 - the cluster's client takes a while to import
-    from scheduler.simulation.adding import node_pools  # noqa: PLC0415 - as above
+    from scheduler.simulation.adding import karpenter_objects  # noqa: PLC0415 - as above
 
     try:
-        return node_pools.listed(access)
+        return karpenter_objects.listed(access)
     except Forbidden:
-        warn("cannot list nodepools (karpenter.sh): shapes are those of live nodes only")
-        return []
+        warn("cannot list nodepools and nodeclaims (karpenter.sh): shapes are those of live nodes only")
+        return karpenter_objects.KarpenterObjects()
 
 
-def shapes_of(
-    options: argparse.Namespace, case: "SimulationCase", settings: "Settings", pools: Sequence[dict[str, Any]]
-) -> FoundShapes:
+def offered(
+    options: argparse.Namespace, case: "SimulationCase", settings: "Settings", karpenter: "KarpenterObjects"
+) -> "OfferedNodes":
     """Return the shapes of the file, or of the cluster; print what is wrong with the file. Raise `UsageError`."""
-    from scheduler.simulation.adding import live_shapes, shapes_file  # noqa: PLC0415 - as above
+    from scheduler.simulation.adding import coming_nodes, live_shapes, shapes_file  # noqa: PLC0415 - as above
+    from scheduler.simulation.adding.node_additions import OfferedNodes  # noqa: PLC0415 - as above
 
-    live = live_shapes.live_shapes(case.snapshot, settings.devices.group_labels)
-    known = live_shapes.pool_shapes(pools, live)
+    unfinished = coming_nodes.names(karpenter.claims)
+    live = live_shapes.live_shapes(case.snapshot, settings.devices.group_labels, unfinished)
+    known = live_shapes.pool_shapes(karpenter.pools, live)
     if options.shapes is None:
         if not known.shapes:
             raise UsageError(
                 "--add-nodes: the cluster has no node to take a shape from: describe some with --shapes FILE"
             )
-        return FoundShapes(shapes_file.PricedShapes(known.shapes), known.unknown)
+        priced = shapes_file.PricedShapes(known.shapes)
+        return OfferedNodes(priced, known.unknown, karpenter.claims, (*known.shapes, *live))
     found = shapes_file.read(options.shapes, {shape.name: shape for shape in known.shapes})
     if found.problems:
         report((), found.problems)
         raise UsageError(f"--shapes {options.shapes}: correct the file")
-    return FoundShapes(found)
+    return OfferedNodes(found, claims=karpenter.claims, known=(*known.shapes, *live, *found.shapes))
 
 
 def printed(answer: "NodeAdditions", output: str) -> None:

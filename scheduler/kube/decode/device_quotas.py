@@ -1,15 +1,17 @@
 """
 DeviceQuotas (dovetail.dev): the fields that are known, whatever version wrote them.
 
-An entry of `spec.resources` with a field or a shape that this version does not know is no limit that it could keep: it
-does not count, and the quota's condition names it. The other entries count.
+An entry of `spec.resources` with a field or a shape that this version does not know may be a limit that it cannot keep:
+the quota's namespaces get no more devices, and its condition says why. The other entries count.
 """
 
+import contextlib
 from collections.abc import Iterator
 from typing import Final, TypeVar
 
 import msgspec
 
+from scheduler.kube.decode.json_parts import JsonObject
 from scheduler.kube.decode.shared_fields import (
     LabelSelectorWire,
     MalformedError,
@@ -18,6 +20,7 @@ from scheduler.kube.decode.shared_fields import (
     label_selector,
     quantity,
 )
+from scheduler.kube.decode.value_limits import within_limit
 from solver.domain import DeviceQuota, QuotaError, QuotaResource, QuotaShape
 from solver.domain.quantity import NANO, QuantityError
 
@@ -69,6 +72,21 @@ def decode_quota(raw: bytes | msgspec.Raw) -> DeviceQuota:
         resources=tuple(_each_once(resources, unknown)),
         unknown=tuple(unknown),
     )
+
+
+_OF_META: Final = (("metadata", "name"), ("metadata", "uid"), ("metadata", "creationTimestamp"), ("spec", "parent"))
+
+
+def quota_of_parts(whole: JsonObject, key: str, why: str) -> DeviceQuota:
+    """
+    Return what can be read of an unreadable quota: whose it is.
+
+    Its namespaces get no more devices; where the selector is unreadable too, it has none.
+    """
+    for paths in ((*_OF_META, ("spec", "namespaceSelector")), _OF_META):
+        with contextlib.suppress(Exception):  # other parts may be readable
+            return msgspec.structs.replace(decode_quota(within_limit(whole.trimmed(*paths))), invalid=why)
+    return DeviceQuota(name=key, invalid=why)
 
 
 def _each_once(resources: list[QuotaResource], unknown: list[str]) -> Iterator[QuotaResource]:

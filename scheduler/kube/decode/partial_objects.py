@@ -16,6 +16,7 @@ from scheduler.change import Kind, Object
 from scheduler.kube.decode import pods
 from scheduler.kube.decode.claims import allocation_by_parts, decode_claim
 from scheduler.kube.decode.device_holds import readable_hold
+from scheduler.kube.decode.device_quotas import quota_of_parts
 from scheduler.kube.decode.disruption import decode_budget
 from scheduler.kube.decode.json_parts import BrokenJsonError, JsonObject, elements
 from scheduler.kube.decode.nodes import decode_namespace, decode_node
@@ -332,8 +333,7 @@ def _storage_class(_whole: JsonObject, key: str, _: str) -> StorageClass:
     return StorageClass(name=key)
 
 
-_MOST_DRIVERS: Final = 1000
-"""Drivers of a node that are read one by one."""
+_MOST_DRIVERS: Final = 1000  # of a node that are read one by one
 
 
 def _node_drivers(whole: JsonObject, key: str, _: str) -> CSINode:
@@ -345,8 +345,7 @@ def _node_drivers(whole: JsonObject, key: str, _: str) -> CSINode:
         drivers = []
     for each in drivers[:_MOST_DRIVERS]:
         driver = JsonObject(each)
-        name = _part(driver, ("name",), _names, "")
-        if name:
+        if name := _part(driver, ("name",), _names, ""):
             limits[name] = _part(driver, ("allocatable", "count"), _numbers, 0)
     return CSINode(node=key, limits=tuple(sorted(limits.items())))
 
@@ -381,6 +380,7 @@ _FIRST: Final[dict[Kind, Callable[[JsonObject, str, str], Object | None]]] = {
     Kind.STORAGE_DRIVERS: _storage_driver,
     Kind.ATTACHMENTS: _attachment,
     Kind.HOLDS: readable_hold,
+    Kind.QUOTAS: quota_of_parts,
 }
 
 

@@ -3,5 +3,7 @@ Which nodes to add, for `--add-nodes`: where shapes come from, the question to t
 
 - `shapes_file`: shapes that a person writes, with prices.
 - `live_shapes`: a live node of each group of nodes, and what Karpenter's NodePools make of it.
-- `node_additions`: asks for the cheapest nodes, checks the answer by deciding again, and prints it.
+- `karpenter_objects`, `coming_nodes`: what Karpenter can make, and nodes that it is making.
+- `confirmed_nodes`: the cheapest nodes, decided again with the nodes there.
+- `node_additions`: the question and its answer, printed.
 """

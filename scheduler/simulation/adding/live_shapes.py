@@ -10,12 +10,11 @@ requirements allow, in every zone that they name. What no node shows is not know
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from scheduler.simulation.manifests.documents import ManifestFiles
 from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, text, texts
 from solver import matches_node_selector
 from solver.domain import (
@@ -33,8 +32,6 @@ from solver.domain import (
 )
 from solver.domain.quantity import parse, unit_of
 
-KARPENTER_POOLS: Final = "/apis/karpenter.sh/v1/nodepools"
-"""The path of all NodePools."""
 POOL_LABEL: Final = "karpenter.sh/nodepool"
 INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -51,14 +48,20 @@ _GROUP_LABELS: Final = (
 _MOST_CHARACTERS: Final = 50
 
 
-def live_shapes(snapshot: Snapshot, group_labels: Sequence[str]) -> tuple[NodeShape, ...]:
-    """Return a shape for each group of nodes, named by its instance type and by what tells it from others."""
+def live_shapes(
+    snapshot: Snapshot, group_labels: Sequence[str], unfinished: Collection[str] = ()
+) -> tuple[NodeShape, ...]:
+    """
+    Return a shape for each group of nodes, named by its instance type and by what tells it from others.
+
+    Nodes that are `unfinished` show nothing.
+    """
     cluster = _Published(snapshot)
     keys = (*_GROUP_LABELS, *group_labels)
     groups: defaultdict[tuple[str, ...], list[Node]] = defaultdict(list)
     for node in snapshot.nodes:
         labels = dict(node.labels)
-        if "node-role.kubernetes.io/control-plane" not in labels:
+        if "node-role.kubernetes.io/control-plane" not in labels and node.name not in unfinished:
             groups[tuple(labels.get(key, "") for key in keys)].append(node)
     names = _names(groups)
     return tuple(replace(cluster.shape(nodes), name=names[key]) for key, nodes in groups.items())
@@ -113,13 +116,6 @@ class _Published:
         )
         storage = self._storage.get(node.name)
         return NodeShape(name=node.name, node=described, slices=tuple(self._slices[node.name]), storage=storage)
-
-
-def separated(reading: ManifestFiles) -> list[Body]:
-    """Take the NodePools out of the manifests of a cluster, and return them."""
-    pools = [each.body for each in reading.documents if each.body.get("kind") == "NodePool"]
-    reading.documents[:] = [each for each in reading.documents if each.body.get("kind") != "NodePool"]
-    return pools
 
 
 class PoolShapes(NamedTuple):

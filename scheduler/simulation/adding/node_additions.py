@@ -2,14 +2,14 @@
 `--add-nodes` of `dovetail fit` and `dovetail queue`: the cheapest nodes with which pods start.
 
 Waiting pods of the same or a higher priority come before the pods asked about, and get nodes as well: once there are
-new nodes, they would take them. The answer is checked twice, against the rules (`solver.verify`) and by deciding again
-with the new nodes there.
+new nodes, they would take them. What is promised was decided with the new nodes there (`confirmed_nodes`), and keeps
+the rules (`solver.verify`).
 """
 
 import dataclasses
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TextIO
 
 import msgspec
@@ -18,15 +18,18 @@ from rich.table import Table
 from rich.text import Text
 
 import solver
-from scheduler.simulation import plan_output, printing, simulator
+from scheduler.simulation import plan_output, printing
+from scheduler.simulation.adding import coming_nodes, confirmed_nodes
+from scheduler.simulation.adding.coming_nodes import ComingNodes
 from scheduler.simulation.adding.shapes_file import PricedShapes
+from scheduler.simulation.manifests.fields import Body
 from scheduler.simulation.printing import counted
 from scheduler.simulation.simulator import OtherPods, SimulationResult
 from scheduler.worker.recording import Record
 from solver.domain import (
     AddedNodes,
     Batch,
-    Budget,
+    NodeShape,
     Plan,
     PodId,
     PreemptionRules,
@@ -36,26 +39,33 @@ from solver.domain import (
     Unplaced,
 )
 
-_SECONDS: Final = 60.0
-_DETERMINISTIC_SECONDS: Final = 4.0
-_AGAIN_SECONDS: Final = 1.0
-"""Deterministic seconds of the decision with the nodes there. Measured: 500 nodes and 867 pods take 5 s in all."""
 _MOST_NAMES: Final = 4
+
+
+class OfferedNodes(NamedTuple):
+    """
+    The nodes that can be had: shapes, and NodePools of which nothing is known.
+
+    `claims` are Karpenter's NodeClaims; those under way are described by `known`, all shapes that the cluster shows.
+    """
+
+    shapes: PricedShapes
+    unknown_pools: tuple[str, ...] = ()
+    claims: tuple[Body, ...] = ()
+    known: tuple[NodeShape, ...] = ()
 
 
 class NodeAdditions(NamedTuple):
     """
     The answer: the nodes, and a plan for the pods asked about, in which the others are `others`.
 
-    `again` is how many pods of the plan the scheduler places when it decides with the nodes there, of `promised`.
+    `coming` are nodes that are under way: they count as there.
     """
 
     found: AddedNodes
-    shapes: PricedShapes
+    offered: OfferedNodes
+    coming: ComingNodes
     result: SimulationResult
-    promised: int
-    again: int
-    unknown_pools: tuple[str, ...] = ()
 
     @property
     def starts(self) -> bool:
@@ -66,19 +76,16 @@ class NodeAdditions(NamedTuple):
     def counts(self) -> dict[str, int]:
         """Return how many nodes of each shape are added, in the order of the shapes."""
         counted_nodes = Counter(each.shape for each in self.found.nodes)
-        return {shape.name: counted_nodes[shape.name] for shape in self.shapes.shapes if counted_nodes[shape.name]}
+        names = [shape.name for shape in self.offered.shapes.shapes]
+        return {name: counted_nodes[name] for name in names if counted_nodes[name]}
 
 
-def find(
-    asked: Record, own: Collection[PodId], shapes: PricedShapes, unknown_pools: tuple[str, ...] = ()
-) -> NodeAdditions:
+def find(asked: Record, own: Collection[PodId], offered: OfferedNodes) -> NodeAdditions:
     """Find the nodes for some of the waiting pods, and for those that come before these."""
     started, batch = time.monotonic(), _concerned(asked, own)
-    policy = msgspec.structs.replace(asked.policy, preemption=PreemptionRules())
-    budget = Budget(seconds=_SECONDS, deterministic_seconds=_DETERMINISTIC_SECONDS, seed=asked.seed)
-    cache = solver.SolverCache()
-    found = solver.nodes_to_add(asked.snapshot, batch, policy, shapes.shapes, budget, cache=cache)
-    there = solver.with_nodes(asked.snapshot, {each.name: each for each in shapes.shapes}, found.nodes)
+    coming = coming_nodes.with_coming(asked.snapshot, offered.claims, offered.known)
+    asked = msgspec.structs.replace(asked, snapshot=coming.snapshot)
+    found, there = confirmed_nodes.find(asked, batch, offered.shapes.shapes)
     status = SearchStatus.OPTIMAL if found.is_proven and found.is_complete else SearchStatus.FEASIBLE
     plan = Plan(
         placements=found.placements,
@@ -86,18 +93,9 @@ def find(
         unplaced=tuple(_about_shapes(each, found) for each in found.waiting),
         report=SearchReport(status=status),
     )
+    policy = msgspec.structs.replace(asked.policy, preemption=PreemptionRules())
     broken = solver.verify.check(there, batch, plan, policy)
     defects = tuple(f"the answer broke a rule: {each.rule} ({each.subject}): {each.message}" for each in broken)
-    decided = msgspec.structs.replace(
-        asked,
-        snapshot=there,
-        batch=batch,
-        policy=msgspec.structs.replace(policy, levels=()),  # where they start does not matter
-        made_after=(),
-        stopped=(),
-        deterministic_seconds=min(asked.deterministic_seconds, _AGAIN_SECONDS),
-    )
-    again = {each.pod for each in simulator.answer(decided, cache).plan.placements}
     seconds = round(time.monotonic() - started, 3)
     plan = msgspec.structs.replace(plan, report=msgspec.structs.replace(plan.report, seconds=seconds))
     allocations = {claim.id: claim.allocation for claim in asked.snapshot.claims if claim.allocation is not None}
@@ -106,7 +104,7 @@ def find(
     placed = tuple(each for each in plan.placements if each.pod not in own)
     waiting = sum(each.pod not in own for each in plan.unplaced)
     result = dataclasses.replace(result, others=OtherPods(placed, waiting))
-    return NodeAdditions(found, shapes, result, len(plan.placements), len(again), unknown_pools)
+    return NodeAdditions(found, offered, coming, result)
 
 
 def _concerned(asked: Record, own: Collection[PodId]) -> Batch:
@@ -138,7 +136,7 @@ def _of_shapes(reason: Reason) -> Reason:
 
 def document(answer: NodeAdditions) -> dict[str, Any]:
     """Convert the answer to plain values."""
-    found, shapes = answer.found, answer.shapes
+    found, shapes = answer.found, answer.offered.shapes
     is_priced = shapes.unit is not None
     price_of = {shape.name: shape.price for shape in shapes.shapes}
     return {
@@ -153,9 +151,13 @@ def document(answer: NodeAdditions) -> dict[str, Any]:
         "leastNodes": found.least_price if not is_priced else None,
         "proven": found.is_proven,
         "complete": found.is_complete,
-        "confirmed": answer.again >= answer.promised,
         "looked": [shape.name for shape in shapes.shapes],
-        "unknownPools": list(answer.unknown_pools),
+        "unknownPools": list(answer.offered.unknown_pools),
+        "coming": [
+            {"nodeClaim": each.claim, "node": each.node, "instanceType": each.instance_type}
+            for each in answer.coming.nodes
+        ],
+        "unknownClaims": list(answer.coming.unknown),
         "plan": plan_output.document(answer.result),
     }
 
@@ -178,19 +180,20 @@ def sentence(answer: NodeAdditions) -> str:
     whose = f"all {total}" if started == total else f"{started} of {total}"
     pods = f"{whose} {'pods' if total > 1 else 'pod'}" if started != total or total > 1 else "the pod"
     if not answer.found.nodes:
-        why = "start on the nodes that there are" if total > 1 else "starts on the nodes that there are"
+        there = "that there are or that are coming" if answer.coming.nodes else "that there are"
+        why = f"{'start' if total > 1 else 'starts'} on the nodes {there}"
         if answer.starts:
             return f"No node has to be added: {pods} {why}."
         return f"No node of these shapes helps: {started} of {counted(total, 'pod')} would start on those that exist."
     parts = [f"{count} × {name}" for name, count in answer.counts.items()]
-    price = answer.shapes.price(answer.found.price)
+    price = answer.offered.shapes.price(answer.found.price)
     cost = f" for {price}" if price else ""
     nodes = counted(len(answer.found.nodes), "node")
     return f"Add {nodes}{cost}: {', '.join(parts)}. Then {pods} would start; {_proof(answer)}."
 
 
 def _proof(answer: NodeAdditions) -> str:
-    found, shapes = answer.found, answer.shapes
+    found, shapes = answer.found, answer.offered.shapes
     if found.is_proven and found.is_complete:
         return "no cheaper nodes do" if shapes.unit is not None else "fewer nodes do not"
     least = shapes.price(found.least_price) if shapes.unit is not None else counted(found.least_price, "node")
@@ -207,13 +210,19 @@ def notes(answer: NodeAdditions) -> Iterator[str]:
             f"Of these nodes {counted(len(others.placed), 'waiting pod')} of the same or a higher priority would run "
             "too: they come first."
         )
-    if answer.again < answer.promised:
+    if answer.coming.nodes:
+        claims = _claims([each.claim for each in answer.coming.nodes])
         yield (
-            f"When the scheduler decides with these nodes there, it places {answer.again} of {answer.promised} pods in "
-            "its time: add the nodes at once, and raise solver.budgetSeconds, or add some more."
+            f"{counted(len(answer.coming.nodes), 'node')} counted as there, which Karpenter is making: {claims}. Pods "
+            "that have a place there start when the node and its devices are ready."
         )
-    if answer.unknown_pools:
-        pools = ", ".join(answer.unknown_pools)
+    if answer.coming.unknown:
+        yield (
+            f"Not counted: {_claims(answer.coming.unknown)}, which Karpenter is making into nodes. No node of the "
+            "instance type shows its slices, or the type is not chosen yet. Wait, or describe it with --shapes FILE."
+        )
+    if answer.offered.unknown_pools:
+        pools = ", ".join(answer.offered.unknown_pools)
         yield (
             f"Nothing is known of the nodes of NodePool {pools}: no node of an instance type that it allows is there "
             "to show its slices. Describe them with --shapes FILE."
@@ -221,11 +230,15 @@ def notes(answer: NodeAdditions) -> Iterator[str]:
     yield from answer.result.defects
 
 
+def _claims(names: Sequence[str]) -> str:
+    return f"{'NodeClaim' if len(names) == 1 else 'NodeClaims'} {', '.join(names)}"
+
+
 def _table(answer: NodeAdditions) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
     table.add_column("ADD", justify="right")
     table.add_column("SHAPE", overflow="fold", max_width=40)
-    if answer.shapes.unit is not None:
+    if answer.offered.shapes.unit is not None:
         table.add_column("PRICE", justify="right")
     table.add_column("PODS THAT START THERE", overflow="fold", ratio=1)
     shape_of = {each.name: each.shape for each in answer.found.nodes}
@@ -233,10 +246,10 @@ def _table(answer: NodeAdditions) -> Table:
     for placement in (*answer.result.plan.placements, *(answer.result.others.placed if answer.result.others else ())):
         if placement.node in shape_of:
             pods[shape_of[placement.node]].append(str(placement.pod).removeprefix("default/"))
-    price_of = {shape.name: shape.price for shape in answer.shapes.shapes}
+    price_of = {shape.name: shape.price for shape in answer.offered.shapes.shapes}
     for name, count in answer.counts.items():
         names = list(printing.runs(sorted(pods[name])))
         shown = [*names[:_MOST_NAMES], *([f"… {len(pods[name])} pods in all"] if len(names) > _MOST_NAMES else [])]
-        price = [answer.shapes.price(count * price_of[name])] if answer.shapes.unit is not None else []
+        price = [answer.offered.shapes.price(count * price_of[name])] if answer.offered.shapes.unit is not None else []
         table.add_row(str(count), Text(name, "green"), *price, Text(printing.visible(", ".join(shown))))
     return table

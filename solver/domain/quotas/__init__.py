@@ -9,6 +9,7 @@ from solver.domain.quotas.device_quota import (
     QuotaShape,
     WithdrawnDevice,
 )
+from solver.domain.quotas.quota_state import QuotaFleet, QuotaState, ResourceState, WaitingPods, quota_states
 from solver.domain.quotas.quota_tree import QuotaFinding, QuotaTree
 
 __all__ = [
@@ -16,9 +17,14 @@ __all__ = [
     "DeviceQuota",
     "QuotaError",
     "QuotaFinding",
+    "QuotaFleet",
     "QuotaKey",
     "QuotaResource",
     "QuotaShape",
+    "QuotaState",
     "QuotaTree",
+    "ResourceState",
+    "WaitingPods",
     "WithdrawnDevice",
+    "quota_states",
 ]

@@ -71,6 +71,7 @@ class DeviceQuota(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     A DeviceQuota; `selector` is None where it selects no namespace.
 
     `unknown` names the entries of `spec.resources` that cannot be read (of a newer version, say): the others count.
+    `invalid` says why the whole object was never readable. Either way what it allows is not known (`refusal`).
     """
 
     name: str
@@ -81,6 +82,15 @@ class DeviceQuota(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     selector: LabelSelector | None = None
     resources: tuple[QuotaResource, ...] = ()
     unknown: tuple[str, ...] = ()
+    invalid: str = ""
+
+    @property
+    def refusal(self) -> str:
+        """Why its namespaces get no more devices: part of what it says cannot be read. Empty where all of it can."""
+        if not (self.invalid or self.unknown):
+            return ""
+        what = self.invalid or f"this version cannot read {', '.join(self.unknown)}"
+        return f"DeviceQuota {self.name}: {what}; its namespaces get no more devices until it can be read"
 
 
 class WithdrawnDevice(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ UNKNOWN_PARENT: Final = "ParentUnknown"
 PARENT_CYCLE: Final = "ParentCycle"
 INNER_SELECTOR: Final = "ParentSelectsNamespaces"
 SEVERAL_QUOTAS: Final = "SeveralQuotas"
-UNREADABLE_RESOURCES: Final = "UnknownResources"
+UNREADABLE: Final = "Unreadable"
 GUARANTEES_ABOVE_PARENT: Final = "GuaranteesAboveParent"
 """The reasons of findings."""
 
@@ -59,9 +59,9 @@ class QuotaTree:
                     f"spec.parent: there is no DeviceQuota {each.parent}; it counts without a parent until there is"
                 )
                 findings.append(QuotaFinding(quota=each.name, reason=UNKNOWN_PARENT, message=message))
-            if each.unknown:
-                message = f"spec.resources: this version cannot read {', '.join(each.unknown)}, which do not count"
-                findings.append(QuotaFinding(quota=each.name, reason=UNREADABLE_RESOURCES, message=message))
+            if each.refusal:
+                message = f"spec: {each.refusal.removeprefix(f'DeviceQuota {each.name}: ')}"
+                findings.append(QuotaFinding(quota=each.name, reason=UNREADABLE, message=message))
         findings += _cut_cycles(found, parents)
         inner = {parent for parent in parents if parent >= 0}
         for index in sorted(inner):
@@ -81,6 +81,10 @@ class QuotaTree:
         """Return the positions of a namespace's quota and its ancestors; none where it has no quota."""
         leaf = self.leaf_of.get(namespace, -1)
         return self.chains[leaf] if leaf >= 0 else ()
+
+    def refusal(self, namespace: str) -> str:
+        """Why a namespace gets no more devices, whatever is left: its quota or one above it cannot be read."""
+        return next((why for index in self.chain(namespace) if (why := self.quotas[index].refusal)), "")
 
     def children(self, parent: int) -> tuple[int, ...]:
         """Return the positions of the quotas below one; of -1 the roots."""

@@ -5,12 +5,12 @@ A limit that leaves enough for all pods of the batch is left out, and a batch th
 there were no quotas.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from solver.domain import (
     AllocationMode,
@@ -19,11 +19,13 @@ from solver.domain import (
     ClaimId,
     DeviceClass,
     Pod,
+    PodId,
     QuotaKey,
     QuotaResource,
     QuotaShape,
     QuotaTree,
     Reason,
+    ReasonCode,
     Snapshot,
 )
 from solver.feasibility.claims import MAX_RESULTS
@@ -61,7 +63,7 @@ class BatchQuotas:
 
     `leaf_of` finds the leaf of a namespace that some of the limits bind; `keys` is what these limits count. Where pods
     contend, `guarantees` are by namespace the quotas within whose guarantee its pods may count, and
-    `wanted` is by leaf how many devices its pods ask for at most.
+    `wanted` is how many devices the pods of namespaces with a quota ask for at most.
     """
 
     tree: QuotaTree = field(default_factory=QuotaTree)
@@ -70,7 +72,9 @@ class BatchQuotas:
     keys: tuple[QuotaKey, ...] = ()
     cache: QuotaCache = field(default_factory=QuotaCache)
     guarantees: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    wanted: Mapping[int, int] = field(default_factory=dict)
+    wanted: Mapping[PodId, int] = field(default_factory=dict)
+    closed: Mapping[str, Reason] = field(default_factory=dict)
+    """Namespaces of which a quota cannot be read, with the reason of their pods."""
 
     @classmethod
     def of(
@@ -100,27 +104,31 @@ class BatchQuotas:
         ]
         guarantees: dict[str, tuple[int, ...]] = {}
         if contended:
-            given = {
-                leaf: tuple(_guarantees(tree, leaf, classes, cache)) for leaf in map(tree.leaf_of.__getitem__, asked)
-            }
+            chained = dict.fromkeys(index for namespace in asked for index in tree.chain(namespace))
+            given = {index: tuple(_guarantees(tree, index, classes, cache)) for index in chained}
             found += (each for own in given.values() for each in own)
-            guarantees = {each: (tree.leaf_of[each],) for each in asked if given[tree.leaf_of[each]]}
+            guarantees = {
+                each: own for each in asked if (own := tuple(index for index in tree.chain(each) if given[index]))
+            }
         bound = {each.quota for each in found}
+        refused = {each: why for each in asked if (why := tree.refusal(each))}
         leaf_of = {
             namespace: tree.leaf_of[namespace]
             for namespace in asked
-            if contended or not bound.isdisjoint(tree.chain(namespace))
+            if contended or namespace in refused or not bound.isdisjoint(tree.chain(namespace))
         }
         counted = [each.resource.key for each in found]
         if contended:
             counted += (
                 each.key for index in wanted for each in tree.quotas[index].resources if _is_shared(each, classes)
             )
-        leaves: Counter[int] = Counter()
-        for namespace, (devices, _) in asked.items():
-            leaves[tree.leaf_of[namespace]] += devices
+        by_pod: dict[PodId, int] = {}
+        for pod in batch.pods if contended else ():
+            if pod.id.namespace in tree.leaf_of and (devices := _most_devices(pod, claims)):
+                by_pod[pod.id] = devices
         keys = tuple(dict.fromkeys(counted))
-        return cls(tree, tuple(found), leaf_of, keys, cache, guarantees, leaves if contended else {})
+        closed = {each: Reason(code=ReasonCode.QUOTA_EXCEEDED, message=why) for each, why in refused.items()}
+        return cls(tree, tuple(found), leaf_of, keys, cache, guarantees, by_pod, closed)
 
     def charged(self, demands: dict[DemandKey, int], classes: Mapping[str, DeviceClass]) -> tuple[ChargedKey, ...]:
         """Add the demands of the quotas' classes, and return what is counted by them."""
@@ -168,10 +176,13 @@ def _binding(
 
 
 def _guarantees(tree: QuotaTree, index: int, classes: Mapping[str, DeviceClass], cache: QuotaCache) -> Iterator[_Limit]:
-    """Yield what a quota guarantees by itself."""
+    """Yield what a quota guarantees by itself, beside the guarantees of those below it."""
     for resource in tree.quotas[index].resources:
-        if resource.guarantee and resource.device_class in classes:
-            yield _Limit(index, resource, cache.held(index, resource.key), is_guarantee=True)
+        if not resource.guarantee or resource.device_class not in classes:
+            continue
+        most, held = cache.within(index, resource.key)
+        if most > 0:
+            yield _Limit(index, structs.replace(resource, guarantee=most), held, is_guarantee=True)
 
 
 def _is_shared(resource: QuotaResource, classes: Mapping[str, DeviceClass]) -> bool:
@@ -197,17 +208,20 @@ def _most_devices(pod: Pod, claims: Mapping[ClaimId, Claim]) -> int:
 
 def with_quotas(problem: Problem, quotas: BatchQuotas) -> Problem:
     """Add the limits that bind classes and shared claims, and rule out all nodes for classes that need too much."""
-    if not quotas.keys:
+    if not quotas.keys and not quotas.closed:
         return problem
     limits = tuple(_bound(problem, quotas, each) for each in quotas.limits)
     counts = QuotaCounts(problem, len(quotas.keys))
     most: dict[int, tuple[int, ...]] = {}
     of_class: dict[int, tuple[int, ...]] = {}
     unrelated: dict[int, NodeVerdicts] = {}
+    closed: dict[int, Reason] = {}
     for each in problem.classes:
         namespace = problem.pod(each.members[0]).id.namespace if each.size else ""
         if namespace not in quotas.leaf_of:
             continue
+        if namespace in quotas.closed and (each.parts or each.shared):
+            closed[each.index] = quotas.closed[namespace]
         most[each.index] = counts.most(each)
         found = _limits_of(quotas, namespace, most[each.index], each.guarantee)
         if found:
@@ -220,7 +234,7 @@ def with_quotas(problem: Problem, quotas: BatchQuotas) -> Problem:
         if (found := _limits_of(quotas, shared.claim.id.namespace, counts.most_of(shared.parts), -1))
     }
     meter = quotas.cache.holdings.charge_of
-    rules = QuotaLimits(quotas.keys, limits, of_class, of_shared, most, meter=meter)
+    rules = QuotaLimits(quotas.keys, limits, of_class, of_shared, most, closed=closed, meter=meter)
     ruled = replace(problem, rules=replace(problem.rules, quotas=rules)).with_verdicts(unrelated)
     return blocking(quota_shares.with_shares(ruled, quotas.tree, quotas.wanted, quotas.cache, quotas.leaf_of))
 
@@ -265,7 +279,8 @@ def blocking(problem: Problem) -> Problem:
     rules = problem.rules.quotas
     counts, blocked = QuotaCounts(problem, len(rules.keys)), dict[int, Reason]()
     least = {index: counts.least(problem.classes[index]) for index in rules.of_class}
-    alone: set[int] = set()
+    blocked |= rules.closed
+    alone: set[int] = set(rules.closed)
     for index, numbers in rules.of_class.items():
         needed = least[index] or ()
         limits = [rules.limits[number] for number in numbers]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import floor
 
-from solver.domain import QuotaKey, QuotaShape, QuotaTree
+from solver.domain import PodId, QuotaKey, QuotaShape, QuotaTree
 from solver.problem.problem import Problem
 from solver.rules.quotas.bound_resources import QuotaShare
 from solver.rules.quotas.fair_shares import targets
@@ -13,12 +13,22 @@ from solver.rules.quotas.quota_cache import QuotaCache
 
 
 def with_shares(
-    problem: Problem, tree: QuotaTree, wanted: Mapping[int, int], cache: QuotaCache, leaf_of: Mapping[str, int]
+    problem: Problem, tree: QuotaTree, asked: Mapping[PodId, int], cache: QuotaCache, leaf_of: Mapping[str, int]
 ) -> Problem:
-    """Add the shares of leaves by their dominant key: the one of which they hold and ask for most of the fleet."""
+    """
+    Add the shares of leaves by their dominant key: the one of which they hold and ask for most of the fleet.
+
+    `asked` is how many devices pods ask for at most. What pods ask for that no node could ever serve does not count.
+    """
     rules = problem.rules.quotas
-    if not wanted:
+    if not asked:
         return problem
+    wanted: Counter[int] = Counter()
+    for family in problem.families:
+        if any(any(rules.most.get(each.index, ())) for each in family):
+            pods = (problem.pod(position).id for position in family[0].members)
+            for pod in (each for each in pods if each in asked):
+                wanted[leaf_of[pod.namespace]] += asked[pod]
     keys = [(number, key) for number, key in enumerate(rules.keys) if _is_divided(key)]
     fleet = {number: _fleet(problem, number) for number, _ in keys}
     of_leaf: dict[int, set[int]] = {}

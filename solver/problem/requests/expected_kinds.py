@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from msgspec import structs
+
 from solver.arrays import MOST
-from solver.domain import EXPECTED_ROOM, Claim, ClaimId, DeviceClass, ExpectedPod, Policy, SubRequest
+from solver.domain import EXPECTED_ROOM, Claim, ClaimId, DeviceClass, ExpectedPod, Policy, PreemptionRules, SubRequest
 from solver.feasibility import claims as claim_rules
 from solver.problem.requests import demand
 from solver.problem.requests.component import Component, components_of
@@ -21,12 +23,13 @@ class ExpectedKind(NamedTuple):
     """
     Pods that are likely to come: the resources of one, and its components with copies.
 
-    `worth` is that of room for one: its share times the devices that it asks for.
+    `devices` is its share times the devices that it asks for; `worth` is that of a place (`expected_room.weighted`).
     """
 
-    worth: int
+    devices: int
     requests: tuple[tuple[str, int], ...]
     components: tuple[tuple[int, int], ...]
+    worth: int = 0
 
 
 class ExpectedKinds(NamedTuple):
@@ -47,6 +50,7 @@ class ExpectedKindsCache:
         """Return the kinds that a policy expects; none where it does not look at their room."""
         if not policy.expected or EXPECTED_ROOM not in policy.levels:
             return ExpectedKinds()
+        policy = structs.replace(policy, preemption=PreemptionRules())  # which say the time
         for known in self._known:
             if known[0] == policy and known[1] == classes:
                 return known[2]
@@ -85,5 +89,5 @@ def _kinds(
             number = intern(found.component)
             copies[number] = copies.get(number, 0) + 1
         requests = tuple((resource, min(amount, _TOO_MUCH)) for resource, amount in each.requests if amount > 0)
-        devices = sum(request.alternatives[0].count for request in each.device_requests)
+        devices = max(1, sum(request.alternatives[0].count for request in each.device_requests))  # 0 of all devices
         yield ExpectedKind(each.share * devices, requests, tuple(copies.items()))

@@ -85,6 +85,8 @@ class QuotaLimits:
     of_shared: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     most: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     blocked: Mapping[int, Reason] = field(default_factory=dict)
+    closed: Mapping[int, Reason] = field(default_factory=dict)
+    """Classes that get no devices, whatever is left: their quota cannot be read."""
     alone: frozenset[int] = frozenset()
     """Blocked classes whose own quota has too little left, so that they contend with no other quota."""
     meter: Callable[[Claim], Charge] = _nothing

@@ -38,3 +38,17 @@ class QuotaCache:
     def held(self, quota: int, key: QuotaKey) -> int:
         """Return what the namespaces of a quota hold of a key."""
         return self.holdings.held(self.namespaces(quota), key)
+
+    def within(self, quota: int, key: QuotaKey) -> tuple[int, int]:
+        """
+        Return what a quota guarantees beside the guarantees of those below it, and what is held of that.
+
+        Of a leaf this is its guarantee, and what it holds. Of a quota with others below it, it is what these may use
+        beyond their own guarantees: the rest of its guarantee, of which they hold what is beyond theirs.
+        """
+        children = self._tree.children(quota)
+        below = [(self._tree.guarantee(each, key), self.held(each, key)) for each in children]
+        rest = self._tree.guarantee(quota, key) - sum(guarantee for guarantee, _ in below)
+        if not children:
+            return rest, self.held(quota, key)
+        return rest, sum(max(0, held - guarantee) for guarantee, held in below)

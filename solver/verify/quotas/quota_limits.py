@@ -51,6 +51,8 @@ def violations(made: tuple[NewAllocation, ...], context: PlanContext) -> Iterato
     new = {each.claim.id: each for each in made}
     adding = {name for each in made for name in quota_and_above(by_name, quota_of.get(each.claim.id.namespace, ""))}
     for name in sorted(adding):
+        if by_name[name].invalid or by_name[name].unknown:
+            yield broken(Rule.QUOTA_LIMIT, f"DeviceQuota {name}", "it cannot be read, and its namespaces get devices")
         limited = [each for each in by_name[name].resources if each.limit is not None]
         within = {namespace for namespace, leaf in quota_of.items() if name in quota_and_above(by_name, leaf)}
         for resource in limited:

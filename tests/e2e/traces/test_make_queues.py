@@ -55,6 +55,12 @@ def test_files_are_read_as_they_are_published(folder: Path) -> None:
     assert (tiresias.machines, tiresias.gpus) == (6, 4)
 
 
+def test_a_job_that_is_listed_twice_runs_once(folder: Path) -> None:
+    (folder / TIRESIAS_FILE).write_text(TIRESIAS + "\n" + TIRESIAS.splitlines()[-1])
+    found = {trace.name: trace for trace in job_traces.read_all(folder)}
+    assert [job.gpus for job in found["tiresias-60_job-n6g4"].jobs] == [1, 8]
+
+
 def test_a_virtual_cluster_has_as_few_machines_as_its_load_allows(folder: Path) -> None:
     trace = job_traces.read_all(folder)[0]
     assert trace.load is not None
@@ -119,6 +125,7 @@ def test_another_load_is_another_run(folder: Path, capsys: pytest.CaptureFixture
         (SHOCKWAVE_FILE, SHOCKWAVE.replace("1418", "long"), "line 1: duration is 'long'"),
         (SHOCKWAVE_FILE, SHOCKWAVE + "\n", "line 3 has 1 fields, not 12"),
         (TIRESIAS_FILE, TIRESIAS.replace("duration", "length"), "line 1: there is no field duration"),
+        (TIRESIAS_FILE, TIRESIAS + "\n1,4,30,133,vgg11,147,23", "line 4: job_id is '1', as of another job before it"),
         (TIRESIAS_FILE, TIRESIAS + ",7", "line 3 has more or fewer fields than line 1"),
         (TIRESIAS_FILE, TIRESIAS.replace(",147,23", ""), "line 3 has more or fewer fields than line 1"),
         (TIRESIAS_FILE, TIRESIAS.replace("30,133", "soon,133"), "line 3: submit_time is 'soon'"),

@@ -62,7 +62,7 @@ def test_runs_are_shown_in_one_table_and_not_made_again(folder: Path, capsys: py
     arguments = ("--lists", "default", "--policies", "best-fit", "dovetail", "--seeds", "2")
     assert run(folder, *arguments) == 0
     output = capsys.readouterr()
-    assert output.err.count("best-fit, seed") == 2
+    assert output.err.count("default, best-fit-4") == 2
     rows = [line.split() for line in output.out.splitlines()]
     (first,) = [row for row in rows if "best-fit" in row]
     (other,) = [row for row in rows if row[:1] == ["dovetail"]]

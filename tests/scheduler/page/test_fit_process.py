@@ -320,6 +320,22 @@ def test_which_nodes_to_add_for_the_queue(asker: Asker, tmp_path: Path) -> None:
     assert {each.pod for each in found.placements} == {f"default/w{number}" for number in range(3)}
 
 
+def test_a_node_that_karpenter_is_making_is_not_asked_for_again(asker: Asker, tmp_path: Path) -> None:
+    kind = "node.kubernetes.io/instance-type"
+    objects = json.loads(asker.file.read_text())["items"]
+    for each in objects:
+        if each["kind"] == "Node":
+            each["metadata"]["labels"][kind] = "node"
+    metadata = {"name": "on-its-way", "labels": {kind: "node"}}
+    claim = {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": metadata}
+    asker.file = m.write_json(tmp_path / "coming.json", [*objects, claim])
+
+    found = asker.ask(*trainer(count=2), adds=True)
+
+    assert (found.fits, found.nodes, [each.node for each in found.placements]) == (True, (), ["on-its-way"])
+    assert any("NodeClaim on-its-way" in each for each in found.warnings)
+
+
 def test_without_a_manifest_only_nodes_can_be_asked_for(asker: Asker) -> None:
     found = asker.raw(b"")
     assert isinstance(found, FitAnswer)

@@ -24,6 +24,7 @@ from scheduler.simulation import queue_listing
 from scheduler.simulation.devices_output import FleetAnswer
 from scheduler.visibility import VisibleNamespaces
 from solver import fleet_of
+from solver.domain import QuotaState
 from tests.scheduler.api.test_api_server import Reviewing
 from tests.scheduler.page.test_decision_answers import Scheduler
 from tests.scheduler.page.test_page_server import Answering
@@ -42,7 +43,8 @@ def reading() -> FleetReading:
     ]
     world = b.snapshot(b.node("n1", labels={"rack": "r1"}), b.gpu_slice("n1", count=3), b.gpu_class(), *held)
     waiting = [PendingPod(b.pod(f"late-{each}", namespace=each), None) for each in ("blue", "red")]
-    found = FleetAnswer(fleet=fleet_of(world), node_labels={"n1": {"rack": "r1"}}, pods=world.pods)
+    quotas = (QuotaState(quota="team", namespaces=("red", "blue")),)
+    found = FleetAnswer(fleet=fleet_of(world), node_labels={"n1": {"rack": "r1"}}, pods=world.pods, quotas=quotas)
     origin = MapOrigin(read_at="2026-01-01T00:00:00Z", source="a test", version="0")
     return FleetReading(found, queue_listing.listed(waiting, {"dovetail"}), origin)
 
@@ -68,6 +70,7 @@ def test_other_namespaces_are_in_no_text_and_are_counted() -> None:
 
 
 def test_without_nodes_there_are_no_labels_and_the_kind_is_named() -> None:
+    assert shown(VisiblePart(quotas=False)).quotas is None
     found = shown(VisiblePart(nodes=False))
     assert (found.nodes.labels, found.forbidden) == ({}, ("nodes",))
     assert "r1" not in found.texts
@@ -97,7 +100,12 @@ async def entered() -> AsyncIterator[Door]:
     """Serve the page to callers with tokens while the block runs."""
     async with aiohttp.ClientSession() as session:
         door = Door("", session)
-        door.reviewing.rights |= {("ops", "nodes", ""), ("viewer", "pods", "red"), ("viewer", "resourceclaims", "red")}
+        door.reviewing.rights |= {
+            ("ops", "nodes", ""),
+            ("ops", "devicequotas", ""),
+            ("viewer", "pods", "red"),
+            ("viewer", "resourceclaims", "red"),
+        }
         callers = TokenCallers(ApiSettings(requests_per_second=5.0), cast("Client", door.reviewing), door.clock)
         subjects = PageSubjects(LiveFleet(reading, door.clock), door.scheduler.ask, door.fit)
         entrance = Entrance(callers, Certificate())
@@ -116,6 +124,7 @@ async def door() -> AsyncIterator[Door]:
 async def test_a_caller_with_all_rights_sees_everything(door: Door, header: str) -> None:
     status, found = await door.get("map", "token-ops", header)
     assert (status, found["hidden"], len(found["queue"])) == (200, {}, 2)
+    assert [each["name"] for each in found["quotas"]] == ["team"]
 
 
 async def test_a_caller_sees_the_namespaces_that_it_may_list(door: Door) -> None:
@@ -123,6 +132,7 @@ async def test_a_caller_sees_the_namespaces_that_it_may_list(door: Door) -> None
     assert (status, found["hidden"]) == (200, {"pods": 1, "devices": 1, "namespaces": 1})
     assert [each["name"] for each in found["queue"]] == ["late-red"]
     assert found["forbidden"] == ["nodes"]
+    assert found["quotas"] is None
     assert "blue" not in json.dumps(found)
 
 

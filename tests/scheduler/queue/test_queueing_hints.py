@@ -161,6 +161,7 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
         ClusterEvent.VICTIM_AVAILABLE,
         ClusterEvent.NOMINATION_ENDED,
     },
+    ReasonCode.PREEMPTION_DELAYED: {ClusterEvent.VICTIM_AVAILABLE},
     ReasonCode.OUTRANKED: ROOM,
     ReasonCode.GANG_INCOMPLETE: {ClusterEvent.GANG_CHANGED},
     ReasonCode.GANG_INVALID: {ClusterEvent.GANG_CHANGED},

@@ -117,3 +117,12 @@ def test_the_page_says_of_each_reason_once_who_acts() -> None:
     named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
 
     assert sorted(named) == sorted(each.value for each in ConditionReason)
+
+
+def test_the_page_about_autoscalers_says_what_each_reason_does() -> None:
+    page = Path(__file__).parents[3] / "docs" / "autoscalers.md"
+    table = page.read_text().partition("## What each reason does")[2].partition("\n- **")[0]
+    rows = [row for row in table.splitlines() if row.startswith("| `")]
+    told = {reason for reason in ConditionReason if any(f"`{reason}`" in row.split("|")[1] for row in rows)}
+    assert told == set(ConditionReason)
+    assert all(cell.strip() for row in rows for cell in row.strip("|").split("|")), "each autoscaler's column is filled"

@@ -153,7 +153,13 @@ OF_THE_POD_OR_THE_DECISION = {
     *(ReasonCode.VOLUME_CLAIM_MISSING, ReasonCode.VOLUME_CLAIM_UNUSABLE, ReasonCode.VOLUME_CLAIM_UNBOUND),
     *(ReasonCode.GANG_INCOMPLETE, ReasonCode.GANG_INVALID, ReasonCode.GANG_UNPLACED, ReasonCode.PREEMPTING),
     *(ReasonCode.GANG_BLOCKED, ReasonCode.NO_SHAPE),
-    *(ReasonCode.NO_VICTIMS, ReasonCode.RESERVATION_PENDING, ReasonCode.OUTRANKED, ReasonCode.BUDGET),
+    *(
+        ReasonCode.NO_VICTIMS,
+        ReasonCode.PREEMPTION_DELAYED,
+        ReasonCode.RESERVATION_PENDING,
+        ReasonCode.OUTRANKED,
+        ReasonCode.BUDGET,
+    ),
     *(ReasonCode.TOO_COSTLY, ReasonCode.SOLVER_FAILED, ReasonCode.BINDING_FAILED, ReasonCode.VOLUME_BINDING_FAILED),
     *(ReasonCode.CONFLICT, ReasonCode.API_ERROR),
 }

@@ -97,3 +97,37 @@ def test_a_gang_that_borrows_goes_whole() -> None:
 
     assert victims(plan) in (["m-0", "m-1"], ["blue-2", "blue-3"])
     assert len(victims(plan)) == 2
+
+
+def test_a_pod_that_waits_for_borrowers_that_are_too_young_is_tried_again_when_one_may_go() -> None:
+    blue = [running(f"blue-{index}", index, "blue", seconds=20 + index) for index in range(4)]
+    assert decide(cluster(*blue), ("new", "red", 1)).next_victim_seconds == 37
+    older = [running(f"blue-{index}", index, "blue", seconds=20, priority=9) for index in range(4)]
+    assert decide(cluster(*older), ("new", "red", 1)).next_victim_seconds is None
+    assert decide(cluster(*blue), ("new", "red", 1), rules=replace(RULES, reclaims=False)).next_victim_seconds is None
+
+
+TREE = (
+    quota("root", devices(guarantee=3)),
+    quota("red", devices(guarantee=1), parent="root", team="red"),
+    quota("green", devices(), parent="root", team="green"),
+    quota("blue", devices(guarantee=1), team="blue"),
+)
+
+
+def test_what_a_parent_guarantees_beyond_its_children_is_for_any_of_them() -> None:
+    """Root guarantees three, red one of these: green may use the two others, and no more."""
+    blue = [running(f"blue-{index}", index, "blue", seconds=1000 + index) for index in range(4)]
+    assert victims(decide(replace(cluster(*blue), quotas=TREE), ("new", "green", 2))) == ["blue-0", "blue-1"]
+    assert victims(decide(replace(cluster(*blue), quotas=TREE), ("new", "green", 3))) == []
+    assert victims(decide(replace(cluster(*blue), quotas=TREE), ("new", "red", 1))) == ["blue-0"]
+
+
+def test_a_child_that_uses_its_parents_guarantee_is_not_reclaimed_by_others_and_by_a_sibling_it_is() -> None:
+    """Green holds two of root's three, within its guarantee; red's own one is owed by green or by blue."""
+    green = [running(f"green-{index}", index, "green", seconds=100 + index) for index in range(3)]
+    blue = [running("blue-0", 3, "blue", seconds=5000)]
+    fleet = replace(cluster(*green, *blue), quotas=TREE)
+    assert victims(decide(fleet, ("new", "red", 1))) == ["green-0"]
+    more = (*TREE[:3], quota("blue", devices(guarantee=2), team="blue"))
+    assert victims(decide(replace(fleet, quotas=more), ("new", "blue", 1))) == []

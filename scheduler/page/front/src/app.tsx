@@ -14,6 +14,7 @@ import { Found, Numbers, Queue } from "./panels";
 import { useNow } from "./now";
 import { useView, VIEWS, type ViewName } from "./navigation";
 import { QueueView } from "./queue_view";
+import { QuotaView } from "./quota_view";
 import { rememberedTheme, rememberTheme, type ThemeChoice } from "./preferences";
 import { search } from "./search";
 import { clock, count, counted, duration, percent, second } from "./text";
@@ -97,6 +98,7 @@ export function App({ fleet, connection }: { fleet: Fleet; connection?: Connecti
       <Heading fleet={fleet} theme={theme} onTheme={prefer} view={view.name} connection={connection} />
       <Figures fleet={fleet} />
       {view.name === "queue" && <QueueView fleet={fleet} hasDecisions={connection?.hasDecisions ?? false} />}
+      {view.name === "quotas" && <QuotaView fleet={fleet} />}
       {view.name === "fit" && <FitView namespace={connection?.namespace ?? ""} />}
       {view.name === "decisions" && (connection?.hasDecisions ? <DecisionsView /> : <NoDecisions />)}
       {view.name === "pod" && (connection?.hasDecisions ? <PodView namespace={view.namespace} name={view.pod} /> : <NoDecisions />)}
@@ -187,7 +189,7 @@ function Heading({ fleet, theme, onTheme, view, connection }: HeadingProperties)
       <h1>{connection ? "Dovetail" : "Fleet map"}</h1>
       {connection && (
         <nav aria-label="Views">
-          {VIEWS.filter(([name]) => name !== "fit" || connection.hasFit).map(([name, label]) => (
+          {VIEWS.filter(([name]) => (name !== "fit" || connection.hasFit) && (name !== "quotas" || hasQuotas(fleet, view))).map(([name, label]) => (
             <a key={name} href={`#${name}`} aria-current={name === view ? "page" : undefined}>
               {label}
             </a>
@@ -213,6 +215,9 @@ function Heading({ fleet, theme, onTheme, view, connection }: HeadingProperties)
     </header>
   );
 }
+
+/** Where there are no quotas, their view is shown to those only who ask for it. */
+const hasQuotas = (fleet: Fleet | null, view: ViewName | undefined): boolean => view === "quotas" || Boolean(fleet?.document.quotas?.length);
 
 /** The heading of a live page without a picture. */
 export function Top({ connection }: { connection: Connection }) {

@@ -1,7 +1,7 @@
 // The views of a live page. The part of the address behind # names the one that is shown.
 import { useEffect, useState } from "preact/hooks";
 
-export type ViewName = "map" | "queue" | "fit" | "decisions" | "pod";
+export type ViewName = "map" | "queue" | "quotas" | "fit" | "decisions" | "pod";
 
 export interface View {
   name: ViewName;
@@ -13,6 +13,7 @@ export interface View {
 export const VIEWS: readonly [ViewName, string][] = [
   ["map", "Map"],
   ["queue", "Queue"],
+  ["quotas", "Quotas"],
   ["fit", "Fit"],
   ["decisions", "Decisions"],
 ];

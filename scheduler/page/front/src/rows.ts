@@ -45,6 +45,27 @@ export interface Waiting {
   nominatedNode?: string;
 }
 
+export interface QuotaResource {
+  deviceClass: string;
+  capacity: string | null;
+  shape: string;
+  guarantee: string;
+  limit: string | null;
+  weight: number;
+  held: string;
+  lent: string;
+  waiting: number;
+  fleet: string | null;
+}
+
+export interface Quota {
+  name: string;
+  parent: string | null;
+  depth: number;
+  resources: QuotaResource[];
+  findings: { reason: string; message: string }[];
+}
+
 export interface FleetDocument {
   apiVersion: string;
   kind: string;
@@ -66,6 +87,8 @@ export interface FleetDocument {
     brokenClasses: string[];
   };
   queue: Waiting[] | null;
+  /** Each before those below it; null: DeviceQuotas may not be listed. Missing in documents of older versions. */
+  quotas?: Quota[] | null;
   nodes: { name: Column; group: Column; domain: Column; exists: Column; labels: Record<string, Column> };
   devices: Record<DeviceColumn, Column>;
   holders: Record<"device" | "claim" | "request" | "share" | "part" | "admin", Column>;

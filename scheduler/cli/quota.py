@@ -1,0 +1,106 @@
+"""`dovetail quota`: who is guaranteed, holds and waits for how many devices, and who would lose what next."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from scheduler.cli.arguments import (
+    TABLE,
+    WIDE,
+    UsageError,
+    add_format,
+    add_manifests,
+    add_namespace,
+    cluster_access,
+    completed,
+    manifests,
+    read_manifests,
+    report,
+    say,
+)
+from scheduler.cli.exit_status import ExitStatus
+from scheduler.cli.sources.configuration import ConfigurationReader, add_configured_cluster
+from scheduler.cli.sources.object_names import complete_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from solver.domain import QuotaState
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.epilog = (
+        "The last lines say which pods a reclaim would evict next, by the least harm that docs/quotas.md describes. "
+        "Nothing is written to the cluster. Exit status: 0 the quotas were printed, 1 there is no such quota, 2 "
+        "arguments are wrong or input cannot be read, 3 the answer may be wrong, as a warning says."
+    )
+    action = parser.add_argument("name", nargs="?", metavar="NAME", help="only this quota and those below it")
+    complete_names(action, "devicequota")
+    add_manifests(parser, "use manifests instead of the live cluster; may be repeated", is_single=True)
+    add_namespace(parser, "the objects in the files that name none")
+    add_configured_cluster(parser)
+    parser.add_argument(
+        "--scheduler-name",
+        metavar="NAME",
+        help="reclaim as this scheduler (default: that of the first profile)",
+    )
+    parser.add_argument(
+        "--no-reclaim", action="store_true", help="leave out who would lose what next: it is solved for"
+    )
+    add_format(parser, has_wide=True)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Read, count and print."""
+    paths = manifests(options)
+    access = None if paths else cluster_access(options)
+    running = ConfigurationReader(options, access)
+    from scheduler.change import Kind  # noqa: PLC0415 - the values take a while to import
+    from scheduler.simulation import live_cluster  # noqa: PLC0415 - the cluster's client takes a while to import
+
+    found = live_cluster.ClusterObjects() if access is None else live_cluster.fetch(access, meanwhile=(running.read,))
+    configured = running.chosen(options.scheduler_name)
+    name, settings = configured.served(options.scheduler_name)
+    from scheduler.simulation import (  # noqa: PLC0415 - the solver takes a second to import
+        case_builder,
+        next_reclaims,
+        printing,
+        quota_listing,
+        simulator,
+    )
+    from solver import quotas_of  # noqa: PLC0415 - as above
+
+    case = case_builder.CaseBuilder.of(found, read_manifests(options, access)).case(name)
+    report(case.warnings, case.problems)
+    if "devicequotas" in found.forbidden:
+        raise UsageError("devicequotas may not be listed")
+    if access is not None and not found.served.has(Kind.QUOTAS):
+        say("the cluster has no DeviceQuotas: deploy/components/device-quotas defines them")
+    asked = simulator.recorded(case, settings, name)
+    every = quotas_of(asked.snapshot, asked.batch.pods, asked.policy)
+    states = _below(every, options.name) if options.name else every
+    if options.name and not states:
+        say(f"quota: there is no DeviceQuota {options.name}")
+        return ExitStatus.NO
+    found_reclaims = () if options.no_reclaim else next_reclaims.next_reclaims(asked, every)
+    reclaims = tuple(each for each in found_reclaims if each.concerns({state.quota for state in states}))
+    rules = asked.policy.preemption
+    may_reclaim = rules.is_enabled and rules.reclaims
+    if options.output in {TABLE, WIDE}:
+        is_wide = options.output == WIDE
+        quota_listing.show(states, reclaims, sys.stdout, is_wide=is_wide, may_reclaim=may_reclaim)
+    else:
+        fields = quota_listing.document(states, reclaims, may_reclaim=may_reclaim)
+        sys.stdout.write(printing.text("QuotaList", fields, options.output))
+    if case.problems:
+        return ExitStatus.WRONG
+    return completed(ExitStatus.OK, found.forbidden, is_configured=configured.is_known)
+
+
+def _below(states: "Sequence[QuotaState]", name: str) -> "tuple[QuotaState, ...]":
+    """Return a quota and those below it, which follow it."""
+    first = next((number for number, each in enumerate(states) if each.quota == name), len(states))
+    rest = states[first + 1 :]
+    last = next((number for number, each in enumerate(rest) if each.depth <= states[first].depth), len(rest))
+    return (*states[first : first + 1], *rest[:last])

@@ -1,0 +1,40 @@
+"""
+For how long evictions for waiting pods have been held back (`preemption.delaySeconds`), by uid.
+
+The time begins with the first plan that holds them back, and ends with the pod. It is kept in memory: after a restart
+it begins anew, so that no pod is evicted before a node had its time to come. Times are seconds of the queue's clock.
+"""
+
+from typing import Final
+
+from msgspec import structs
+
+from solver.domain import Batch, Plan, ReasonCode
+
+
+class PreemptionDelays:
+    """Remembers waiting pods for which others will be evicted; `forget` has to be told when they are bound or gone."""
+
+    def __init__(self) -> None:
+        self._since: Final[dict[str, float]] = {}
+
+    def marked(self, batch: Batch, now: float) -> Batch:
+        """Add to a batch how long its pods have waited."""
+        waits = ((pod.uid, self._since[pod.uid]) for pod in batch.pods if pod.uid in self._since)
+        seconds = tuple((uid, max(0, int(now - since))) for uid, since in waits)
+        return structs.replace(batch, preemption_waits=seconds) if seconds else batch
+
+    def decided(self, batch: Batch, plan: Plan, now: float) -> None:
+        """Note the pods of a plan that wait from now on."""
+        delayed = {
+            each.pod
+            for each in plan.unplaced
+            if any(reason.code is ReasonCode.PREEMPTION_DELAYED for reason in each.reasons)
+        }
+        for pod in batch.pods if delayed else ():
+            if pod.id in delayed:
+                self._since.setdefault(pod.uid, now)
+
+    def forget(self, uid: str) -> None:
+        """Forget a pod that was bound or deleted."""
+        self._since.pop(uid, None)

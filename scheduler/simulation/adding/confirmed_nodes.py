@@ -1,0 +1,135 @@
+"""
+Nodes to add with which the scheduler itself starts what is promised: it is decided again with the nodes there.
+
+The search for the cheapest nodes knows more than a decision: it looks at prices for longer than a decision takes. Where
+the decision leaves pods out that the search has placed, nodes are added for these, twice at most. What is left out then
+waits.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+import solver
+from scheduler.simulation import simulator
+from scheduler.worker.recording import Record
+from solver.domain import (
+    AddedNodes,
+    Batch,
+    Budget,
+    NodeShape,
+    Plan,
+    PodId,
+    PreemptionRules,
+    Reason,
+    ReasonCode,
+    Snapshot,
+    Unplaced,
+)
+
+_SECONDS: Final = 60.0
+_DETERMINISTIC_SECONDS: Final = 4.0
+_AGAIN_SECONDS: Final = 0.5
+"""Deterministic seconds of the decision with the nodes there."""
+_ROUNDS: Final = 2
+_NOT_IN_TIME: Final = (
+    Reason(
+        code=ReasonCode.BUDGET,
+        message="the scheduler does not find a place for it beside the others in its time, though there may be one",
+    ),
+)
+
+
+class Confirmed(NamedTuple):
+    """The nodes with what starts, and the cluster with them."""
+
+    found: AddedNodes
+    snapshot: Snapshot
+
+
+def find(asked: Record, batch: Batch, shapes: Sequence[NodeShape]) -> Confirmed:
+    """Find the cheapest nodes for a batch; no pod is evicted. Everything that is promised is decided so."""
+    asked = replace(asked, batch=batch, policy=replace(asked.policy, preemption=PreemptionRules()))
+    search = _Search(asked, tuple(shapes), solver.SolverCache())
+    found = search.cheapest(asked.snapshot, batch)
+    for _ in range(_ROUNDS):
+        there = search.with_nodes(found)
+        decided = search.decided(there)
+        missing = {each.pod for each in found.placements} - {each.pod for each in decided.placements}
+        if not missing:
+            return Confirmed(found, there)
+        found = search.with_more(found, there, decided, missing)
+    there = search.with_nodes(found)
+    decided = search.decided(there)
+    kept = replace(found, placements=decided.placements, allocations=decided.allocations)
+    return Confirmed(_with_waiting(kept, batch), there)
+
+
+class _Search(NamedTuple):
+    """What is asked, and the shapes that nodes can have."""
+
+    asked: Record
+    shapes: tuple[NodeShape, ...]
+    cache: solver.SolverCache
+
+    def cheapest(self, snapshot: Snapshot, batch: Batch, added: Collection[str] = ()) -> AddedNodes:
+        """Find nodes for some pods; `added` has the shape of each node that is added already."""
+        taken = Counter(added)
+        shapes = [
+            shape if shape.most is None else replace(shape, most=max(0, shape.most - taken[shape.name]))
+            for shape in self.shapes
+        ]
+        budget = Budget(seconds=_SECONDS, deterministic_seconds=_DETERMINISTIC_SECONDS, seed=self.asked.seed)
+        return solver.nodes_to_add(snapshot, batch, self.asked.policy, shapes, budget, cache=self.cache)
+
+    def with_nodes(self, found: AddedNodes) -> Snapshot:
+        """Return the cluster with the nodes of an answer."""
+        return solver.with_nodes(self.asked.snapshot, {each.name: each for each in self.shapes}, found.nodes)
+
+    def decided(self, there: Snapshot) -> Plan:
+        """Decide all pods as the scheduler would, in a cluster that has the nodes."""
+        decision = replace(
+            self.asked,
+            snapshot=there,
+            policy=replace(self.asked.policy, levels=()),  # where they start does not matter
+            made_after=(),
+            stopped=(),
+            deterministic_seconds=min(self.asked.deterministic_seconds, _AGAIN_SECONDS),
+        )
+        return simulator.answer(decision, self.cache).plan
+
+    def with_more(self, found: AddedNodes, there: Snapshot, decided: Plan, missing: Collection[PodId]) -> AddedNodes:
+        """Add nodes for pods that the decision left out, beside the pods that it placed."""
+        batch = self.asked.batch
+        started = {each.pod for each in decided.placements}
+        placed = Counter(pod.gang for pod in batch.pods if pod.id in started)
+        left = batch.without({pod.id for pod in batch.pods} - set(missing))
+        gangs = (replace(gang, running_count=gang.running_count + placed[gang.id]) for gang in batch.gangs)
+        after = solver.snapshot_after(there, batch.pods, decided.placements, decided.allocations)
+        more = self.cheapest(after, replace(left, gangs=tuple(gangs)), [each.shape for each in found.nodes])
+        both = replace(
+            found,
+            nodes=found.nodes + more.nodes,
+            placements=decided.placements + more.placements,
+            allocations=decided.allocations + more.allocations,
+            price=found.price + more.price,
+            is_proven=False,
+        )
+        return _with_waiting(both, batch)
+
+
+def _with_waiting(found: AddedNodes, batch: Batch) -> AddedNodes:
+    """Let the pods wait that have no place any more."""
+    placed = {each.pod for each in found.placements}
+    known = {each.pod: each for each in found.waiting}
+    return replace(
+        found,
+        waiting=tuple(
+            known.get(pod.id, Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=_NOT_IN_TIME))
+            for pod in batch.pods
+            if pod.id not in placed
+        ),
+        is_complete=found.is_complete and len(placed) + len(known) >= len(batch.pods),
+    )

@@ -1,0 +1,171 @@
+"""`dovetail quota` on manifests, and what `simulate`, `fit` and `explain` say of quotas."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import manifests as m
+
+Capture = pytest.CaptureFixture[str]
+SETTINGS = """
+apiVersion: config.dovetail.dev/v1alpha1
+kind: DovetailConfiguration
+profiles:
+  - schedulerName: dovetail
+    preemption: {devices: true, reclaim: {enabled: true}}
+"""
+
+
+def quota(name: str, parent: str = "", team: str = "", **resource: Any) -> m.Manifest:
+    spec: m.Manifest = {"resources": [{"deviceClass": "gpu", **resource}]} if resource else {"resources": []}
+    if parent:
+        spec["parent"] = parent
+    if team:
+        spec["namespaceSelector"] = {"matchLabels": {"team": team}}
+    return {"apiVersion": "dovetail.dev/v1alpha1", "kind": "DeviceQuota", "metadata": {"name": name}, "spec": spec}
+
+
+def namespace(name: str) -> m.Manifest:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"team": name}}}
+
+
+def running(name: str, team: str, device: int) -> list[m.Manifest]:
+    """A pod that holds a device of the only node, and has run for long."""
+    own = m.pod(name, claim_name=name, nodeName="n1")
+    own["metadata"] |= {"namespace": team, "uid": f"uid-{name}"}
+    own["status"] = {"phase": "Running", "startTime": f"2026-01-01T0{device}:00:00Z"}
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]
+    held = m.claim(
+        name,
+        status={
+            "allocation": {
+                "devices": {
+                    "results": [
+                        {"request": "gpu", "driver": "gpu.example.com", "pool": "n1", "device": f"gpu-{device}"}
+                    ]
+                },
+                "nodeSelector": {"nodeSelectorTerms": terms},
+            },
+            "reservedFor": [{"resource": "pods", "name": name, "uid": f"uid-{name}"}],
+        },
+    )
+    held["metadata"] |= {
+        "namespace": team,
+        "uid": f"claim-{name}",
+        "finalizers": ["resource.kubernetes.io/delete-protection"],
+    }
+    return [own, held]
+
+
+def waiting(name: str, team: str) -> list[m.Manifest]:
+    own, asked = m.pod(name, claim_name=name), m.claim(name)
+    own["metadata"]["namespace"] = asked["metadata"]["namespace"] = team
+    return [own, asked]
+
+
+QUOTAS = (
+    quota("company", limit=4),
+    quota("red", "company", "red", guarantee=2),
+    quota("blue", "company", "blue", guarantee=1),
+)
+
+
+def files(folder: Path, *objects: m.Manifest, quotas: tuple[m.Manifest, ...] = QUOTAS) -> Path:
+    """A node of four devices, all of them blue's."""
+    held = [each for index in range(4) for each in running(f"b{index}", "blue", index)]
+    known = [m.node(cpu=16), m.slice_of(count=4), m.device_class(), namespace("red"), namespace("blue"), *quotas]
+    return m.write_json(folder / "cluster.json", [*known, *held, *objects])
+
+
+def settings(folder: Path) -> Path:
+    path = folder / "config.yaml"
+    path.write_text(SETTINGS, encoding="utf-8")
+    return path
+
+
+def test_the_tree_has_a_row_for_each_resource_and_says_who_would_lose_what(tmp_path: Path, capsys: Capture) -> None:
+    assert m.run("quota", "-f", files(tmp_path)) == 0
+    out = capsys.readouterr().out
+    rows = [line.split() for line in out.splitlines() if "devices" in line and "gpu" in line][:3]
+    assert rows == [
+        ["company", "gpu", "devices", "3", "4", "4", "1", "0"],
+        ["blue", "gpu", "devices", "1", "-", "4", "3", "0"],
+        ["red", "gpu", "devices", "2", "-", "0", "0", "0"],
+    ]
+    assert "for red, if it asked for one more device of class gpu: blue/b3 of blue" in out
+    assert "preemption.reclaim is off" in out
+
+
+def test_of_pods_that_wait_it_says_whom_they_displace(tmp_path: Path, capsys: Capture) -> None:
+    where = files(tmp_path, *waiting("r0", "red"), *waiting("r1", "red"))
+    assert m.run("quota", "red", "-f", where, "--config", settings(tmp_path), "-o", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["kind"] == "QuotaList"
+    assert found["reclaimEnabled"]
+    (red,) = found["items"]
+    assert (red["name"], red["parent"], red["namespaces"]) == ("red", "company", ["red"])
+    (resource,) = red["resources"]
+    assert {name: resource[name] for name in ("guarantee", "held", "lent", "waiting", "fleet")} == {
+        "guarantee": "2",
+        "held": "0",
+        "lent": "0",
+        "waiting": 2,
+        "fleet": "4",
+    }
+    victims = {each["pod"]["name"]: [one["name"] for one in each["victims"]] for each in found["reclaims"]}
+    assert sorted(name for names in victims.values() for name in names) == ["b2", "b3"]
+    assert {one["quota"] for each in found["reclaims"] for one in each["victims"]} == {"blue"}
+
+
+def test_what_is_free_is_taken_from_nobody(tmp_path: Path, capsys: Capture) -> None:
+    known = [m.node(cpu=16), m.slice_of(count=4), m.device_class(), namespace("red"), *QUOTAS]
+    assert m.run("quota", "-f", m.write_json(tmp_path / "c.json", known)) == 0
+    assert "for red, if it asked for one more device of class gpu: nobody, it is free" in capsys.readouterr().out
+    assert m.run("quota", "-f", tmp_path / "c.json", "--no-reclaim") == 0
+    assert "if it asked" not in capsys.readouterr().out
+
+
+def test_findings_stand_below_and_an_unknown_name_is_an_answer(tmp_path: Path, capsys: Capture) -> None:
+    where = files(tmp_path, quotas=(quota("red", "nobody", "red", guarantee=9),))
+    assert m.run("quota", "-f", where) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "there is no DeviceQuota nobody" in out
+    assert "guarantee 9 devices of class gpu, and the fleet has 4" in out
+    assert m.run("quota", "blue", "-f", where) == 1
+    assert "there is no DeviceQuota blue" in capsys.readouterr().err
+    assert m.run("quota", "-f", m.write_json(tmp_path / "none.json", [m.node()])) == 0
+    assert "There is no DeviceQuota" in capsys.readouterr().out
+
+
+def test_the_map_and_the_page_have_the_same_numbers(tmp_path: Path, capsys: Capture) -> None:
+    where = files(tmp_path, *waiting("r0", "red"))
+    assert m.run("map", "-f", where, "-o", "json") == 0
+    quotas = {each["name"]: each for each in json.loads(capsys.readouterr().out)["quotas"]}
+    assert {name: each["depth"] for name, each in quotas.items()} == {"company": 0, "blue": 1, "red": 1}
+    assert (quotas["blue"]["resources"][0]["held"], quotas["red"]["resources"][0]["waiting"]) == ("4", 1)
+    assert "namespaces" not in quotas["red"]
+
+
+def test_simulate_fit_and_explain_keep_limits_of_files(tmp_path: Path, capsys: Capture) -> None:
+    quotas = (quota("company", limit=5), quota("red", "company", "red", limit=1), quota("blue", "company", "blue"))
+    held = running("r", "red", 4)
+    known = [m.node(cpu=16), m.slice_of(count=8), m.device_class(), namespace("red"), namespace("blue"), *quotas, *held]
+    where, new = m.write_json(tmp_path / "c.json", known), m.write_json(tmp_path / "p.json", waiting("r0", "red"))
+    said = "DeviceQuota red: 1 of at most 1 devices of class gpu are held, and the pod needs 1"
+
+    assert m.run("simulate", "-f", where, "-f", new, "--save", tmp_path / "saved.json") == 1
+    assert said in " ".join(capsys.readouterr().out.split())
+    assert m.run("fit", "-f", new, "--cluster", where) == 1
+    assert said in " ".join(capsys.readouterr().out.split())
+    assert m.run("explain", "pod", "red/r0", "--snapshot", tmp_path / "saved.json") == 1
+    assert said in " ".join(capsys.readouterr().out.split())
+
+    copies = m.pod("b", template_name="t")
+    copies["metadata"]["namespace"] = "blue"
+    made = m.template()
+    made["metadata"]["namespace"] = "blue"
+    file = m.write_json(tmp_path / "more.json", [copies, made])
+    m.run("fit", "-f", file, "--cluster", where, "--count", "max", "-o", "json")
+    assert json.loads(capsys.readouterr().out)["count"]["copies"] == 4

@@ -122,10 +122,8 @@ def assemble(
     waker, fewer_writing = QueueWaker(cluster, queue, time.monotonic), asyncio.Event()
     writer = _writer(settings, elector, ages, metrics)
     reports = _status_writer(settings, client, writer, metrics, served)
-    seconds = settings.commit.binding_timeout_seconds
-    waits = PreBind(
-        cluster, reports, context.failed_devices, backoff, timeout_seconds=seconds, on_begin=fewer_writing.set
-    )
+    seconds, begin = settings.commit.binding_timeout_seconds, fewer_writing.set
+    waits = PreBind(cluster, reports, context.failed_devices, backoff, timeout_seconds=seconds, on_begin=begin)
     commit = Commit(client, cluster, writer, waits, waker.wake, pod_groups=group_path)
     worker, decider, telemetry = _solver(context, cluster)
     keeper, check = _holds(context, served, (client, writer, cluster), waker)

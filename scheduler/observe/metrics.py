@@ -347,11 +347,8 @@ class Metrics:
         )
         self._add_repairs()
         self.quotas = QuotaSeries(self._gauge)
-        self.oldest_waiting_pod = self._gauge(
-            "dovetail_oldest_waiting_pod_seconds",
-            "Seconds that the oldest pending pod has waited, by the first reason of its last attempt (empty: none).",
-            ("reason",),
-        )
+        text = "Seconds that the oldest pending pod has waited, by the first reason of its last attempt (empty: none)."
+        self.oldest_waiting_pod = self._gauge("dovetail_oldest_waiting_pod_seconds", text, ("reason",))
         self.placement_seconds = self._histogram(
             "dovetail_placement_seconds",
             "Seconds from the time a pod could first be scheduled to its binding, by the device classes of its claims "

@@ -18,9 +18,15 @@ ACCOUNT = "system:serviceaccount:dovetail-system:dovetail"
 
 _KEY = re.compile(r"(?<![\w.])(?:dovetail\.dev|\{OUR_GROUP\})/([a-z-]+)(?![a-z0-9-])")
 _OF_THE_LEASE = frozenset({"drained", "leader-report", "record", "record-version"})
-_OTHERS = _OF_THE_LEASE | {"adopted", "binding-failed", "node-reserved", "place", "scheduler", "suspect", "unreadable"}
+_OF_KUEUE = frozenset({"parked", "placement"})
+_OTHERS = (
+    _OF_THE_LEASE
+    | _OF_KUEUE
+    | {"adopted", "binding-failed", "node-reserved", "place", "scheduler", "suspect", "unreadable"}
+)
 """
-What Dovetail alone writes (on claims, bindings and its Lease, as the controller of events, as a condition of pods), and
+What Dovetail alone writes (on claims, bindings, Workloads and its Lease, as the controller of events, as a condition of
+pods), the name of its admission check, and
 the taints of devices in its own memory.
 """
 

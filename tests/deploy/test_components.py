@@ -6,16 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from scheduler.features import (
-    BASE,
-    CONSEQUENCES,
-    KINDS,
-    OFF_BY_DEFAULT,
-    RIGHTS,
-    STATUS_RIGHTS,
-    Feature,
-    granted_by,
-)
+from scheduler.features import BASE, CONSEQUENCES, KINDS, OFF_BY_DEFAULT, RIGHTS, STATUS_RIGHTS, Feature, granted_by
 from scheduler.kube import paths
 from scheduler.settings import load
 from tests.support.deploy_manifests import documents

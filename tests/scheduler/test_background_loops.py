@@ -122,6 +122,7 @@ async def test_a_replica_begins_each_of_its_loops_again(monkeypatch: pytest.Monk
         _usage=None,
         _late_seconds=0.0,
         _make_repairer=lambda: part("repairer"),
+        _make_quota_statuses=lambda: part("quotas"),
         _reporter=part("reporter"),
         _followers=(part("by hand"), part("misspelled"), None),
     )

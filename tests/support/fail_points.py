@@ -72,11 +72,11 @@ KINDS: Final[dict[str, Kind]] = {
         asked.method == "PATCH" and "/repairplans/" in asked.path and asked.path.endswith("/status")
     ),
     "hold-end": lambda asked: asked.method == "DELETE" and "/deviceholds/" in asked.path,
-    "quota-status": _patch("devicequotas"),
     "check-active": _patch("admissionchecks"),
     "check-state": lambda asked: _patch("workloads")(asked) and asked.path.endswith("/status"),
     "park-mark": _patch("workloads", b'"dovetail.dev/parked":"'),
     "activation": _patch("workloads", b'"active":true'),
+    "quota-status": _patch("devicequotas"),
     "reserve-node": _pod_status(b'"dovetail.dev/node-reserved"'),
 }
 """Every kind of write that Dovetail makes."""

@@ -116,10 +116,11 @@ def _serve_tier(context: PreemptionContext, state: PreemptionState, preemptors: 
         return state.with_reason(waiting, preemptions.LATER)
     within = reclaim.guaranteed(context, state.cluster.snapshot, waiting)
     rest = [each for each in waiting if all(each is not one for one in within)]
-    for served in filter(None, (within, rest)):
+    groups = reclaim.by_quotas(context, state.cluster.snapshot, within) if within else []
+    for served in filter(None, (*groups, rest)):
         priority, borrowers = priority_of(served[0]), frozenset[PodId]()
-        if served is within:
-            borrowers = reclaim.borrowers(context, state.cluster.snapshot, priority, within)
+        if served is not rest:
+            borrowers = reclaim.borrowers(context, state.cluster.snapshot, priority, served)
         candidates = VictimCandidates.of(context, state.cluster, priority, _NO_PROTECTION_LIFTED, borrowers)
         state = replace(state, candidates=(candidates,), evicted=())
         state = (_serve_together if len(served) > 1 else _serve_in_turn)(context, state, served)

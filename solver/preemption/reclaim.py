@@ -58,10 +58,20 @@ def _asked(problem: Problem, cache: QuotaCache, classes: Sequence[int], left: di
     return asked
 
 
+def by_quotas(context: PreemptionContext, snapshot: Snapshot, preemptors: Sequence[Preemptor]) -> list[list[Preemptor]]:
+    """Group preemptors by their quotas: what a sibling may take back, and a stranger may not, differs between them."""
+    tree = context.cache.quotas.follow(snapshot)
+    groups: dict[tuple[tuple[int, ...], ...], list[Preemptor]] = {}
+    for preemptor in preemptors:
+        namespaces = dict.fromkeys(pod.id.namespace for pod in preemptor)
+        groups.setdefault(tuple(sorted({tree.chain(each) for each in namespaces})), []).append(preemptor)
+    return list(groups.values())
+
+
 def borrowers(
     context: PreemptionContext, snapshot: Snapshot, priority: int, preemptors: Sequence[Preemptor]
 ) -> frozenset[PodId]:
-    """Return the pods of a priority that may be reclaimed for pods within their guarantees."""
+    """Return the pods of a priority that may be reclaimed for pods of equal quotas, within their guarantees."""
     cache, rules = context.cache.quotas, context.rules
     tree = cache.follow(snapshot)
     own = {index for preemptor in preemptors for pod in preemptor for index in tree.chain(pod.id.namespace)}

@@ -94,6 +94,9 @@ def quota_states(
             below.setdefault(index, []).append(namespace)
     serving = frozenset() if fleet is None else frozenset(fleet.serving)
     counts = _waiting_counts(tree, waiting, serving)
+    about: dict[str, list[QuotaFinding]] = {}
+    for each in found:
+        about.setdefault(each.quota, []).append(each)
     states = []
     for index in _parents_first(tree):
         quota, resources = tree.quotas[index], []
@@ -119,7 +122,7 @@ def quota_states(
                 depth=len(tree.chains[index]) - 1,
                 namespaces=tuple(sorted(below.get(index, ()))),
                 resources=tuple(resources),
-                findings=tuple(each for each in found if each.quota == quota.name),
+                findings=tuple(about.get(quota.name, ())),
             )
         )
     return tuple(states)

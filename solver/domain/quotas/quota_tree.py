@@ -43,6 +43,8 @@ class QuotaTree:
     findings: tuple[QuotaFinding, ...] = ()
     chains: tuple[tuple[int, ...], ...] = ()
     """For each quota itself and its ancestors, the root last."""
+    below: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """The positions of the children of each quota that has some, and of the roots by -1."""
 
     @classmethod
     def of(cls, quotas: Sequence[DeviceQuota], namespaces: Iterable[Namespace]) -> "QuotaTree":
@@ -75,7 +77,11 @@ class QuotaTree:
         findings += several
         chains = tuple(tuple(_chain(parents, index)) for index in range(len(found)))
         findings += _above_parents(found, parents)
-        return cls(found, tuple(parents), leaf_of, tuple(findings), chains)
+        below: defaultdict[int, list[int]] = defaultdict(list)
+        for index, parent in enumerate(parents):
+            below[parent].append(index)
+        children = {parent: tuple(indices) for parent, indices in below.items()}
+        return cls(found, tuple(parents), leaf_of, tuple(findings), chains, children)
 
     def chain(self, namespace: str) -> tuple[int, ...]:
         """Return the positions of a namespace's quota and its ancestors; none where it has no quota."""
@@ -88,7 +94,7 @@ class QuotaTree:
 
     def children(self, parent: int) -> tuple[int, ...]:
         """Return the positions of the quotas below one; of -1 the roots."""
-        return tuple(index for index, each in enumerate(self.parents) if each == parent)
+        return self.below.get(parent, ())
 
     def guarantee(self, index: int, key: QuotaKey) -> int:
         """Return what a quota guarantees: what it says, or the sum of its children where that is more."""
@@ -132,13 +138,15 @@ def _leaves(
     """Give each namespace to the first leaf that selects it, and say which others select it too."""
     leaf_of: dict[str, int] = {}
     shared: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
+    # Every namespace has labels of its own, such as its name: those count that some selector reads.
+    read = {each.key for index in leaves if (own := quotas[index].selector) is not None for each in own.requirements}
     known: dict[tuple[tuple[str, str], ...], list[int]] = {}
     for namespace in namespaces:
-        if namespace.labels not in known:
-            labels = dict(namespace.labels)
+        labels = tuple(each for each in namespace.labels if each[0] in read)
+        if labels not in known:
             selecting = ((index, quotas[index].selector) for index in leaves)
-            known[namespace.labels] = [index for index, each in selecting if each is not None and each.matches(labels)]
-        found = known[namespace.labels]
+            known[labels] = [index for index, each in selecting if each is not None and each.matches(dict(labels))]
+        found = known[labels]
         if found:
             leaf_of[namespace.name] = found[0]
         for other in found[1:]:

@@ -23,10 +23,11 @@ class QuotaCache:
             self._quotas, self._namespaces = snapshot.quotas, snapshot.namespaces
             self._tree = QuotaTree.of(snapshot.quotas, snapshot.namespaces)
             self._keys = self._tree.keys
-            self._below = {}
+            below: dict[int, list[str]] = {}
             for namespace, leaf in self._tree.leaf_of.items():
                 for index in self._tree.chains[leaf]:
-                    self._below[index] = (*self._below.get(index, ()), namespace)
+                    below.setdefault(index, []).append(namespace)
+            self._below = {index: tuple(names) for index, names in below.items()}
         if self._keys:
             self.holdings.follow(snapshot, self._keys)
         return self._tree

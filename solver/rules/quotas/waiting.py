@@ -13,12 +13,14 @@ def waiting_pods(
     claim_of: Callable[[ClaimId], Claim | None],
     classes: Iterable[DeviceClass],
 ) -> WaitingPods:
-    """Count the pods without a node of some namespaces, as `quota_states` takes them."""
+    """Count the pods of some namespaces that wait for a node and for no gate, as `quota_states` takes them."""
     known = {each.name: each for each in classes}
     explicit = explicit_classes(known.values())
     counts: Counter[tuple[str, frozenset[str]]] = Counter()
     for pod in pods:
-        if pod.id.namespace in namespaces and not pod.node_name and (asked := _asked(pod, claim_of, explicit, known)):
+        if pod.scheduling_gates or pod.node_name:
+            continue
+        if pod.id.namespace in namespaces and (asked := _asked(pod, claim_of, explicit, known)):
             counts[pod.id.namespace, asked] += 1
     return counts
 

@@ -131,3 +131,20 @@ def test_a_child_that_uses_its_parents_guarantee_is_not_reclaimed_by_others_and_
     assert victims(decide(fleet, ("new", "red", 1))) == ["green-0"]
     more = (*TREE[:3], quota("blue", devices(guarantee=2), team="blue"))
     assert victims(decide(replace(fleet, quotas=more), ("new", "blue", 1))) == []
+
+
+def test_a_sibling_that_takes_back_its_own_opens_nothing_to_strangers() -> None:
+    """`company` keeps the four that it guarantees: green takes one of blue's, and red gets none."""
+    blue = [running(f"blue-{index}", index, "blue", seconds=1000 + index) for index in range(4)]
+    quotas = (
+        quota("company", devices(guarantee=4)),
+        quota("blue", devices(), parent="company", team="blue"),
+        quota("green", devices(guarantee=1), parent="company", team="green"),
+        quota("red", devices(guarantee=2), team="red"),
+    )
+    snapshot = replace(cluster(*blue), quotas=tuple(sorted(quotas, key=lambda each: each.name)))
+
+    assert victims(decide(snapshot, ("new", "red", 1))) == []
+    plan = decide(snapshot, ("new", "red", 1), ("g", "green", 1))
+    assert victims(plan) == ["blue-0"]
+    assert [each.pod.name for preemption in plan.preemptions for each in preemption.placements] == ["g"]

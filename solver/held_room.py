@@ -81,6 +81,11 @@ def as_running(snapshot: Snapshot, seats: Iterable[Seat], known: RunningPlaces |
     )
 
 
+def is_place(claim: Claim) -> bool:
+    """Whether a claim stands for a place, and is none of the cluster."""
+    return claim.id.name.startswith(_HELD)
+
+
 def without_places(seen: Snapshot) -> Snapshot:
     """Return a cluster without the places that count as running; the same one where there are none."""
     pods = tuple(pod for pod in seen.pods if not pod.id.name.startswith(_HELD))

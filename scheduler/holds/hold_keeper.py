@@ -170,8 +170,19 @@ class HoldKeeper:
 
     def _assumed(self, request: HoldRequest) -> DeviceHold:
         """Hold room in the cache. Raise `HoldRefused`."""
+        hold = self._wanted(request)
+        reason = self._unavailable or next(self._why_not(hold, request.seconds), "")
+        if reason:
+            _log.info(logs.HOLD_REFUSED, owner=str(hold.owner), reason=reason)
+            raise HoldRefused(reason)
+        self._unwanted.pop(hold.name, None)
+        self._wake(self._cluster.holds.make(hold))
+        return hold
+
+    def _wanted(self, request: HoldRequest) -> DeviceHold:
+        """Return the hold of a request, from now on."""
         places = tuple(msgspec.structs.replace(each, index=index) for index, each in enumerate(request.places))
-        hold = DeviceHold(
+        return DeviceHold(
             name=request.name or f"hold-{secrets.token_hex(8)}",
             uid="",
             owner=request.owner,
@@ -180,13 +191,10 @@ class HoldKeeper:
             places=places,
             departing=request.departing,
         )
-        reason = self._unavailable or next(self._why_not(hold, request.seconds), "")
-        if reason:
-            _log.info(logs.HOLD_REFUSED, owner=str(hold.owner), reason=reason)
-            raise HoldRefused(reason)
-        self._unwanted.pop(hold.name, None)
-        self._wake(self._cluster.holds.make(hold))
-        return hold
+
+    def why_not(self, request: HoldRequest) -> str:
+        """Say why room cannot be held now; empty where it can."""
+        return self._unavailable or next(self._why_not(self._wanted(request), request.seconds), "")
 
     def _why_not(self, hold: DeviceHold, seconds: float) -> Iterator[str]:
         yield from refusals(hold, seconds, self._cluster.holds.values(), self._limits)
@@ -348,7 +356,7 @@ class HoldKeeper:
             return HoldEnding.DEADLINE, ""
         if hold.owner.uid in gone:
             return HoldEnding.OWNER, gone[hold.owner.uid]
-        if self._cluster.holds.has_ended(hold.name):
+        if self._cluster.holds.has_ended(hold.name) and not hold.invalid:  # of which places may not be known
             return (HoldEnding.LOST, hold.lost[-1].message) if hold.lost else (HoldEnding.USED, "")
         return None, ""
 

@@ -42,6 +42,8 @@ MOST_BYTES: Final = 1_400_000
 """The largest body of a hold: etcd takes requests of 1.5 MiB, and the server adds what it knows of the fields."""
 MOST_MESSAGE: Final = 512
 """The most characters of a message in the status."""
+_MOST_PLACES: Final = 4096
+"""The most places of a group, as the CustomResourceDefinition has it."""
 _FINISHED: Final = frozenset(
     {"Cancelled", "Complete", "Completed", "Done", "Failed", "Finished", "Stopped", "Succeeded"}
 )
@@ -100,12 +102,14 @@ def _owner(owner: HoldOwner) -> Json:
 def _groups(places: Iterable[HeldPlace]) -> Iterator[Json]:
     """Group neighbours that are alike but for node and devices; the order of the places is kept."""
     for (pods, requests, ports), group in groupby(places, lambda each: (each.pods, each.requests, each.host_ports)):
-        yield {
+        alike = {
             "pods": _matcher(pods),
             "requests": {name: amount_of(name, amount) for name, amount in requests},
             **({"hostPorts": [_port(each) for each in ports]} if ports else {}),
-            "places": [_place(each) for each in group],
         }
+        own = list(group)
+        for first in range(0, len(own), _MOST_PLACES):
+            yield {**alike, "places": [_place(each) for each in own[first : first + _MOST_PLACES]]}
 
 
 def _matcher(pods: PodMatcher) -> Json:

@@ -98,6 +98,8 @@ class PlacementCheck:
         self._dirty: Final[dict[str, None]] = {}
         self._due: Final[dict[str, float]] = {}
         """When something is to be done about a Workload although nothing changes."""
+        self._activated: Final[dict[str, float]] = {}
+        """When an AdmissionCheck that is not active yet may be written again."""
         self._writing: Final[set[str]] = set()
         self._holding: Final[set[str]] = set()
         """Workloads (and checks) of which a state is being written, or room is being held."""
@@ -148,6 +150,9 @@ class PlacementCheck:
         elif workload is None or known is None or not self._queue.is_whole(key, unit, pods):
             self._give_back(unit, pods, _again("the Workload has changed"))
         elif known.duty is Duty.WATCH:
+            if why := self._rooms.why_not(workload, unit, pods):  # it would be parked again
+                self._give_back(unit, pods, _again(f"no room can be held: {why}"))
+                return
             self._give_back(unit, pods, ())
             self._set(key, is_placed=True)
             self._look_at(key)
@@ -193,7 +198,9 @@ class PlacementCheck:
 
     def _act_on_all(self, now: float) -> None:
         for check in self._objects.checks:
-            if check.is_active is not True and not check.is_deleting and check.name not in self._writing:
+            is_due = check.name not in self._writing and self._activated.get(check.name, now) <= now
+            if check.is_active is not True and not check.is_deleting and is_due:
+                self._activated[check.name] = now + _RETRY_SECONDS  # the watch shows it meanwhile, or it failed
                 call = partial(writes.apply_active, self._client, check, _ACTIVE)
                 self._begin(check.name, self._writing, self._write(check.name, call))
         ours = frozenset(check.name for check in self._objects.checks)
@@ -321,8 +328,8 @@ class PlacementCheck:
         """Suppress the errors of a write; what is to be done is worked out anew, after a while if nothing changes."""
         try:
             yield
-        except FencedError:
-            return
+        except FencedError:  # another replica leads, and goes on
+            self._due[key] = self._clock() + _RETRY_SECONDS
         except KubeError as error:
             self._due[key] = self._clock() + _RETRY_SECONDS
             if not isinstance(error, Conflict | NotFound):  # it has changed, which the watch shows
@@ -334,8 +341,12 @@ class PlacementCheck:
                 await work
             finally:
                 under_way.discard(key)
-                self._look_at(key)
+                if key in self._due:  # it failed; what the watch shows before is looked at all the same
+                    self._changed.set()
+                else:
+                    self._look_at(key)
 
+        self._due.pop(key, None)
         under_way.add(key)
         self._tasks.begin(until_done())
 

@@ -88,6 +88,13 @@ class WorkloadRooms:
 
         Raises `HoldRefused`, and so does the result.
         """
+        return self.keeper.hold(self._request(workload, unit, pods))
+
+    def why_not(self, workload: KueueWorkload, unit: Unit, pods: Mapping[PodId, Pod]) -> str:
+        """Say why the room of a unit could not be held now; empty where it could."""
+        return self.keeper.why_not(self._request(workload, unit, pods))
+
+    def _request(self, workload: KueueWorkload, unit: Unit, pods: Mapping[PodId, Pod]) -> HoldRequest:
         report = SearchReport(status=SearchStatus.FEASIBLE, stages=())
         plan = Plan(placements=unit.placements, allocations=unit.allocations, report=report)
         batch = Batch(pods=tuple(pods[placement.pod] for placement in unit.placements))
@@ -100,14 +107,13 @@ class WorkloadRooms:
             name=workload.name,
             uid=workload.uid,
         )
-        request = HoldRequest(
+        return HoldRequest(
             name=hold_name(workload.uid),
             owner=owner,
             places=places_of(Snapshot(), batch, plan, matchers),
             priority=min(pod.priority for pod in batch.pods),
             seconds=self._hold_seconds,
         )
-        return self.keeper.hold(request)
 
     def release(self, workload_uid: str) -> None:
         """Give the room of a Workload free; the hold is shown until it is deleted."""

@@ -10,6 +10,7 @@ from scheduler.kube.client import Client
 from scheduler.kube.repair_plans import PlanDecision, PlanState, PlanStatus, RepairPlan
 from scheduler.kube.writer import Writer
 from scheduler.observe import logs
+from scheduler.placement_check.podset_pods import is_expected
 from scheduler.queue import SchedulingQueue
 from scheduler.repair.plan_record import PlanRecord
 from scheduler.settings import Settings
@@ -131,8 +132,9 @@ class Advisor:
         return await self._parts.worker.ask_child(order, frames.RepairPlanned, limits)
 
     def _waiting(self) -> Batch:
-        """Return the pods that could not be placed, in queue order."""
-        tried = [queued for queued in self._parts.queue.pods() if queued.attempts and not queued.pod.node_name]
+        """Return the pods that could not be placed, in queue order; nobody moves for Workloads that are not let in."""
+        queued_pods = (each for each in self._parts.queue.pods() if not is_expected(each.pod.id))
+        tried = [queued for queued in queued_pods if queued.attempts and not queued.pod.node_name]
         tried.sort(key=lambda queued: (-queued.pod.priority, queued.first_seen, queued.pod.id))
         return self._parts.cluster.with_gangs(Batch(pods=tuple(queued.pod for queued in tried)))
 

@@ -17,11 +17,11 @@ from scheduler.holds.hold_keeper import HoldKeeper, HoldRefused, HoldRequest
 from scheduler.kube import pod_writes, repair_plans
 from scheduler.kube.errors import KubeError
 from scheduler.kube.pod_writes import EvictionBlocked
-from scheduler.kube.repair_plans import MoveProgress, MoveState, PlannedMove, PlanState, RepairPlan
+from scheduler.kube.repair_plans import MoveProgress, MoveState, PlannedMove, PlanState, RepairPlan, seconds_of
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
 from scheduler.repair.advisor import Advisor, AdvisorParts
-from scheduler.repair.next_move import Act, ClusterView, NextAct, Successor, next_act
+from scheduler.repair.next_move import Act, ClusterView, NextAct, Successor, as_begun, next_act
 from scheduler.repair.plan_record import PlanRecord
 from scheduler.status.status_writer import StatusWriter
 from solver.domain import Allocation, DeviceHold, HeldPlace, HoldOwner, Pod, PodMatcher, Seat, Victim, open_seats
@@ -75,7 +75,7 @@ class Executor:
             case Act.SETTLE:
                 await self._settle(plan, act.noted)
             case Act.END:
-                await self._end(plan, act.state, act.message)
+                await self.end(plan, act.state, act.message)
         return True
 
     async def _say(self, plan: RepairPlan, act: NextAct) -> bool:
@@ -87,29 +87,44 @@ class Executor:
 
     async def _begin(self, plan: RepairPlan, act: NextAct, record: PlanRecord) -> bool:
         """Judge what is left on the present cluster, then hold the room of the next steps and of the wanted pods."""
-        step = act.moves[0].step
+        step, needed = act.moves[0].step, 2.0 * record.settings.successor_seconds
         broken = self._hold(plan, step)
         if broken is not None:  # others have got some of it
             self._keeper.release(broken.uid)
-            return True
+            return False
+        if needed > self._most_seconds:
+            message = f"room is needed for {needed:.0f} s: write at least that as deviceHolds.maxSeconds"
+            return await self._say(plan, act._replace(message=message))
         if why := await self._advisor.still_possible(plan, record):
-            await self._end(plan, PlanState.STOPPED, f"the cluster has changed: {why}")
+            await self.end(plan, PlanState.STOPPED, f"the cluster has changed: {why}")
             return True
         places = self._places(plan, act.moves)
         if places is None:  # a pod has gone since that was judged
             return True
-        requests = [self._wanted(plan, record)] if plan.spec.moves and self._hold(plan, _WANTED) is None else []
+        requests = [self._wanted(plan, record) if self._hold(plan, _WANTED) is None else None]
         if places:
             priority = max(pod.priority for pod in map(self._pod, act.moves) if pod is not None)
-            requests.append(self._request(plan, step, places, priority, 2 * record.settings.successor_seconds))
-        for request in requests:
-            if request is None:
-                continue
+            request = self._request(plan, step, places, priority, needed)
+            # A successor may get devices, and all of the node, that its predecessor has.
+            requests.append(replace(request, departing=tuple(move.uid for move in act.moves)))
+        for each in filter(None, requests):
             try:
-                await self._keeper.hold(request)
+                await self._keeper.hold(each)
             except HoldRefused as refusal:
-                return await self._say(plan, act._replace(message=f"no room can be held: {refusal}"))
+                return await self._refused_room(plan, act, str(refusal), record)
+        if not places:  # spare members take the places
+            await self._note(plan, as_begun(act.moves, {}, record.now))
         return True
+
+    async def _refused_room(self, plan: RepairPlan, act: NextAct, refusal: str, record: PlanRecord) -> bool:
+        """Say that no room can be held; a plan that waits too long for it ends, and others get their turn."""
+        message, waiting = f"no room can be held: {refusal}", plan.status.message.startswith("no room can be held")
+        if waiting and record.now - seconds_of(plan.status.since) > record.settings.successor_seconds:
+            await self.end(plan, PlanState.STOPPED, message)
+            return True
+        for hold in self._keeper.of_owner(plan.metadata.uid):
+            self._keeper.release(hold.uid)
+        return await self._say(plan, act._replace(message=message))
 
     def _places(self, plan: RepairPlan, moves: Sequence[PlannedMove]) -> tuple[HeldPlace, ...] | None:
         """Return the places of successors, None where a pod is gone. Where a spare member follows, none is needed."""
@@ -178,7 +193,11 @@ class Executor:
             for move in moves
         ]
         for is_trial in (True, False):
-            for victim in victims:
+            for victim, move in zip(victims, moves, strict=True):
+                progress = plan.progress(move.uid)
+                if move.target and not (progress is not None and self._is_open(progress.place)):
+                    await self._refused(plan, victim, "the room for its successor is held no more")
+                    return False
                 send = partial(pod_writes.evict, self._parts.client, victim, is_trial=is_trial)
                 try:
                     await self._parts.writer.write(send)
@@ -212,7 +231,7 @@ class Executor:
             self._metrics.repair_moves.labels(plan.spec.goal.kind, each.state.lower()).inc()
         await self._write(plan, state=PlanState.RUNNING, message="", noted=noted)
 
-    async def _end(self, plan: RepairPlan, state: PlanState, message: str) -> None:
+    async def end(self, plan: RepairPlan, state: PlanState, message: str) -> None:
         """Give the room free that is still held, then write the state."""
         if state.is_final:
             for hold in self._keeper.of_owner(plan.metadata.uid):
@@ -224,7 +243,7 @@ class Executor:
         self, plan: RepairPlan, *, state: PlanState, message: str, noted: Sequence[MoveProgress] = ()
     ) -> RepairPlan:
         known = {each.uid: each for each in plan.status.moves} | {each.uid: each for each in noted}
-        is_new = state is not plan.status.state
+        is_new = state is not plan.status.state or bool(message) is not bool(plan.status.message)
         since = repair_plans.now_text(self._clock()) if is_new or not plan.status.since else plan.status.since
         status = repair_plans.PlanStatus(state=state, message=message, since=since, moves=tuple(known.values()))
         return await self._parts.writer.write(partial(repair_plans.write_status, self._parts.client, plan, status))
@@ -264,8 +283,9 @@ class Executor:
     def _are_wanted_placed(self, plan: RepairPlan) -> bool:
         cluster = self._parts.cluster
         goal = plan.solved().goal
-        wanted = (cluster.observed_pod(pod.id) for pod in (() if goal.claims else goal.wanted.pods))
-        return all(pod is None or bool(pod.node_name) for pod in wanted)
+        wanted = () if goal.claims else goal.wanted.pods
+        waiting = ((pod, cluster.observed_pod(pod.id)) for pod in wanted)
+        return all(seen is None or seen.uid != pod.uid or bool(seen.node_name) for pod, seen in waiting)
 
 
 def _place(pod: Pod, node: str, allocations: Sequence[Allocation], pods: PodMatcher) -> HeldPlace:

@@ -113,13 +113,17 @@ def _next_steps(
         leaving |= {move.source for move in step}
     if not chosen:
         return NextAct(Act.WAIT, message=message)
-    if not all(move.uid in held for move in chosen if move.target):
+    if not held:  # also where no successor needs room: the moves are judged before they are noted
         return NextAct(Act.BEGIN, tuple(chosen))
-    time = now_text(record.now)
-    noted = tuple(
-        MoveProgress(uid=move.uid, state=MoveState.EVICTING, time=time, place=held.get(move.uid, "")) for move in chosen
+    return NextAct(Act.NOTE, tuple(chosen), as_begun(chosen, held, record.now))
+
+
+def as_begun(moves: Sequence[PlannedMove], held: Mapping[str, str], now: float) -> tuple[MoveProgress, ...]:
+    """Return what is noted of moves whose pods are evicted from now on, with the places of their successors."""
+    time = now_text(now)
+    return tuple(
+        MoveProgress(uid=move.uid, state=MoveState.EVICTING, time=time, place=held.get(move.uid, "")) for move in moves
     )
-    return NextAct(Act.NOTE, tuple(chosen), noted)
 
 
 def _under_way(plan: RepairPlan, begun: Sequence[PlannedMove], record: PlanRecord, view: ClusterView) -> NextAct | None:
@@ -141,7 +145,9 @@ def _under_way(plan: RepairPlan, begun: Sequence[PlannedMove], record: PlanRecor
         successor = view.successor(move, progress.place) if move.target else Successor("", "")
         if pod is None and successor is not None:
             noted.append(_settled(progress, MoveState.MOVED, successor))
-        elif record.now - seconds_of(progress.time) > record.settings.successor_seconds:
+        elif record.now - seconds_of(progress.time) > record.settings.successor_seconds and (
+            pod is None or is_staying or not view.is_open(progress.place)  # it may take its time to end
+        ):
             what = "it was not evicted" if pod is not None else "no successor came to its room"
             message = f"pod {move.pod}: {what} within {record.settings.successor_seconds} s"
             noted.append(_settled(progress, MoveState.FAILED, None, message))

@@ -8,8 +8,8 @@ from typing import Final
 
 from scheduler.holds.hold_keeper import HoldKeeper
 from scheduler.kube import repair_plans
-from scheduler.kube.errors import Forbidden, KubeError, NotFound
-from scheduler.kube.repair_plans import PlanDecision, PlanState
+from scheduler.kube.errors import DecodeError, Forbidden, KubeError, NotFound
+from scheduler.kube.repair_plans import PlanDecision, PlanState, RepairPlan
 from scheduler.kube.writer import FencedError
 from scheduler.observe import logs
 from scheduler.repair.advisor import Advisor, AdvisorParts
@@ -88,10 +88,17 @@ class Repairer:
             is_approved = plan.spec.decision is PlanDecision.APPROVED or self._settings.repair.auto_approve
             is_begun = bool(plan.status.moves) or plan.status.state is not PlanState.PROPOSED
             if plan.is_open and (is_begun or (is_approved and plan.spec.decision is not PlanDecision.CANCELLED)):
-                if await self._executor.advance(plan, record):
-                    self._wakes = True
+                self._wakes = await self._advance_one(plan, record)
                 return True
         return False
+
+    async def _advance_one(self, plan: RepairPlan, record: PlanRecord) -> bool:
+        """Go on with a plan; one that cannot be read ends, and others get their turn."""
+        try:
+            return await self._executor.advance(plan, record)
+        except DecodeError as error:
+            await self._executor.end(plan, PlanState.STOPPED, f"{error}: Dovetail makes a new plan")
+            return True
 
     def _report(self, error: Exception) -> None:
         """Log an error once while it stays the same."""

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from solver import extract, held_room
 from solver.arrays import Amounts, Mask
-from solver.domain import Batch, Budget, PodId, Policy, Seat, Snapshot, open_seats
+from solver.domain import Batch, Budget, Pod, PodId, Policy, Seat, Snapshot, open_seats
 from solver.extract import Extracted
 from solver.greedy import Greedy, Order, units
 from solver.greedy.device_fit import FitCache
@@ -121,7 +121,7 @@ class _SeatPlacer:
         position = first.members[placed] if placed < first.size else -1
         seat = self.seats.get(position)
         node = self.problem.inventory.node_index.get(seat.place.node) if seat is not None else None
-        if node is None:
+        if seat is None or node is None or not _is_within(self.problem.pod(position), seat):
             return False
         fits = self.greedy.place_on(family, node, within, lambda *left: self._narrowed(node, position, *left))
         self.placed[first.family] += fits
@@ -164,6 +164,13 @@ class _SeatPlacer:
         """Go back; what was saved can be gone back to again."""
         self.greedy.restore(saved)
         self.placed = Counter(self.problem.classes[each.pod_class].family for each in self.greedy.solution.choices)
+
+
+def _is_within(pod: Pod, seat: Seat) -> bool:
+    """Whether a pod asks for no more of a node than is held for it: the rest may be held for its neighbour."""
+    held = dict(seat.place.requests)
+    has_room = all(amount <= held.get(resource, 0) for resource, amount in pod.requests)
+    return has_room and set(pod.host_ports) <= set(seat.place.host_ports)
 
 
 def _held_records(problem: Problem, seats: Mapping[int, Seat]) -> dict[int, frozenset[int]]:

@@ -5,9 +5,11 @@ No quota is brought below its own guarantee: of each only so many pods are candi
 first, gangs whole. Which of the candidates go is decided with all other victims, by the least harm.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
+from solver import held_room
 from solver.domain import Claim, Pod, PodId, PreemptionRules, QuotaKey, Snapshot
 from solver.preemption.dry_run import PreemptionContext, Preemptor
 from solver.preemption.victims import ran_seconds, victim_priority
@@ -81,6 +83,11 @@ def borrowers(
     for claim in snapshot.claims:
         for consumer in claim.reserved_for if claim.allocation is not None else ():
             claims.setdefault(consumer.uid, []).append(claim)
+    # What is held for pods to come is nobody's to give back: only what pods hold counts as borrowed.
+    kept: Counter[tuple[int, QuotaKey]] = Counter()
+    for claim in filter(held_room.is_place, snapshot.claims):
+        for key, amount, _ in cache.holdings.charges.get(id(claim), ()):
+            kept.update({(index, key): amount for index in tree.chain(claim.id.namespace)})
     chosen: set[PodId] = set()
     left: dict[tuple[int, QuotaKey], int] = {}
     for unit in units:
@@ -90,7 +97,7 @@ def borrowers(
         counted = _counted(cache, unit, claims)
         losing = [index for index in tree.chains[leaf] if index not in own]  # what those above both hold stays
         for index, key in product(losing, counted):
-            left.setdefault((index, key), cache.held(index, key) - tree.guarantee(index, key))
+            left.setdefault((index, key), cache.held(index, key) - kept[index, key] - tree.guarantee(index, key))
         if not keys.isdisjoint(counted) and all(
             counted[key] <= left[index, key] for index, key in product(losing, counted)
         ):

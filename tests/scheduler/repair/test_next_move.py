@@ -121,7 +121,8 @@ def test_a_budget_that_is_used_up_is_waited_for() -> None:
 def test_a_spare_needs_no_room_and_no_successor() -> None:
     spare = move("a", to="")
 
-    assert act(plan(spare), pods={"a": RUNS}).act is Act.NOTE
+    judged = act(plan(spare), pods={"a": RUNS})
+    assert (judged.act, judged.moves) == (Act.BEGIN, (spare,))  # the gang may have lost another member
     gone = act(plan(spare, done=[evicted("a", 1)]))
     assert (gone.act, gone.noted[0].state) == (Act.SETTLE, MoveState.MOVED)
 
@@ -161,3 +162,12 @@ def test_a_failed_move_stops_the_plan_once_the_others_have_arrived() -> None:
     assert act(plan(*moves, done=[failed, evicted("b", 1)]), settings=TOGETHER).act is Act.WAIT
     over = act(plan(*moves, done=[failed, evicted("b", 1, MoveState.MOVED)]), settings=TOGETHER)
     assert (over.act, over.message) == (Act.END, "why")
+
+
+def test_a_pod_that_takes_its_time_to_end_is_waited_for_while_its_room_is_held() -> None:
+    ending = replace(RUNS, is_deleting=True)
+    late = plan(A, done=[evicted("a", 500)])
+
+    assert act(late, pods={"a": ending}).act is Act.WAIT
+    over = act(late, pods={"a": ending}, is_open=False)
+    assert (over.act, over.noted[0].state) == (Act.SETTLE, MoveState.FAILED)

@@ -140,6 +140,13 @@ def test_a_pod_that_asks_for_more_is_decided_within_its_place_and_free_room() ->
     assert sorted(devices(plan)["c"]) == ["n1/gpu-0", "n1/gpu-2", "n1/gpu-3"]
 
 
+def test_pods_that_are_larger_than_their_places_take_nothing_of_their_neighbours() -> None:
+    """Something has added a container to both: the first one may not have a cpu that is held for the second."""
+    snapshot = h.holding(fleet(nodes=1), h.hold("h", h.place("p", "n1", cpu=4), h.place("q", "n1", cpu=4)))
+    plan = decided(snapshot, b.batch(b.pod("p", cpu=5), b.pod("q", cpu=4)))
+    assert placed(plan) == {"q": ("n1", "uid-h/1")}
+
+
 def test_a_pod_that_may_not_run_on_its_node_goes_elsewhere_and_uses_its_place_up() -> None:
     snapshot = h.holding(fleet(b.claim("c"), count=1), h.hold("h", h.place("p", "n2", "gpu-0")))
     pod = b.pod("p", "c", node_selector={"kubernetes.io/hostname": "n1"})

@@ -6,6 +6,7 @@ from solver import solve
 from solver.domain import FINALIZER, Batch, Budget, Claim, Plan, Pod, Policy, PreemptionRules, Snapshot
 from solver.verify import check
 from tests.support import builders as b
+from tests.support import hold_builders as h
 from tests.support.quota_cases import devices, namespaces, quota
 
 NOW = 100_000
@@ -148,3 +149,11 @@ def test_a_sibling_that_takes_back_its_own_opens_nothing_to_strangers() -> None:
     plan = decide(snapshot, ("new", "red", 1), ("g", "green", 1))
     assert victims(plan) == ["blue-0"]
     assert [each.pod.name for preemption in plan.preemptions for each in preemption.placements] == ["g"]
+
+
+def test_room_that_is_held_for_pods_to_come_is_not_borrowed_by_those_that_run() -> None:
+    """Blue runs the one that it is guaranteed; what is held for its next pod makes nobody lose a device."""
+    snapshot = cluster(running("blue-0", 0, "blue"), count=2)
+    held = h.holding(snapshot, h.hold("h", h.place(h.for_pod("next", "blue"), "n0", "gpu-1", cpu=1)))
+
+    assert victims(decide(held, ("new", "red", 1))) == []

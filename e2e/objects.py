@@ -18,6 +18,7 @@ CLUSTER_SCOPED = frozenset(
         "Node",
         "Namespace",
         "DeviceClass",
+        "DeviceHold",
         "DeviceQuota",
         "ResourceSlice",
         "DeviceTaintRule",

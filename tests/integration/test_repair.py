@@ -109,3 +109,31 @@ def test_a_refused_eviction_stops_the_plan_and_gives_the_room_free(
 
     assert {pod["metadata"]["uid"] for pod in world.pods()} == before
     wait_until(lambda: holds(world) == [])
+
+
+def test_a_successor_may_come_to_the_node_and_to_devices_of_its_predecessor(
+    world: World, start: Start, account: Path, tmp_path: Path
+) -> None:
+    """Of two devices one fails: the pod is made anew on its node, with the one that works and a third."""
+    start(account, configured(world, tmp_path, "apply", autoApprove=True))
+    world.add_nodes(1, devices=3)
+    world.template(count=2)
+    replica_set(world, "first")
+    wait_until(lambda: bool(node_of(world, "first")))
+    (before,) = [pod["metadata"]["name"] for pod in world.pods()]
+    (claim,) = [each["metadata"]["name"] for each in world.claims()]
+    failed = world.devices(claim)[0].rpartition("/")[2]
+    slices = world.plane.request("GET", "/apis/resource.k8s.io/v1/resourceslices")["items"]
+    (own,) = [each for each in slices if each["spec"].get("nodeName") == world.nodes[0]]
+    taints = [{"key": "example.com/broken", "effect": "NoSchedule"}]
+    devices = [
+        {**device, "taints": taints} if device["name"] == failed else device for device in own["spec"]["devices"]
+    ]
+    path = f"/apis/resource.k8s.io/v1/resourceslices/{own['metadata']['name']}"
+    world.plane.request("PATCH", path, {"spec": {"devices": devices}}, content=MERGE)
+
+    wait_until(lambda: [pod["metadata"]["name"] for pod in world.pods()] != [before] and bool(node_of(world, "first")))
+    wait_until(lambda: state(world) == "Done")
+    (claim,) = [each["metadata"]["name"] for each in world.claims()]
+    assert failed not in [each.rpartition("/")[2] for each in world.devices(claim)]
+    wait_until(lambda: holds(world) == [])

@@ -159,7 +159,7 @@ def _argument(action: argparse.Action) -> tuple[str, str]:
         value = ""
     many = {"+": " ...", "*": " ..."}.get(str(action.nargs), "")
     named = [f"`{' '.join(filter(None, (name, value)))}{many}`" for name in action.option_strings or ("",)]
-    return ", ".join(named), action.help or ""
+    return ", ".join(named), (action.help or "") % {**vars(action), "prog": "dovetail"}
 
 
 def _series() -> Iterator[str]:

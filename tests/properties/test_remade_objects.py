@@ -280,7 +280,8 @@ class Server:
         found, self.world.is_group_looked_at = self.world.get(Kind.POD_GROUPS, group), True
         return "" if found is None else str(found.uid)
 
-    def bind(self, key: PodId, uid: str, node: str) -> None:
+    def bind(self, key: PodId, uid: str, node: str, *, place: str = "") -> None:
+        assert not place, "no room is held here"
         pod = self.world.get(Kind.PODS, key)
         if pod is None:
             raise NotFound(404)

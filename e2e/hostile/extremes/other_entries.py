@@ -100,7 +100,8 @@ _PODS: Final = {"namespace": "a", "podUID": "a"}
 _DEVICES: Final = {"driver": "a", "pool": "a"}
 HOLD_ENTRIES: Final[Entries] = {
     **METADATA,
-    "spec.groups[]": Entry(lambda _: {"pods": dict(_PODS), "places": [{"node": "a"}]}, most=64),
+    "spec.groups[]": Entry(lambda _: {"pods": dict(_PODS), "places": [{"node": "a"}]}, most=4096),
+    "spec.departing[]": Entry(name, most=4096),
     "spec.groups[].pods.labels{}": Entry(EMPTY.make, most=16),
     "spec.groups[].pods.annotations{}": Entry(lambda _: ("kueue.x-k8s.io/workload", "a"), most=1),
     "spec.groups[].requests{}": Entry(_amount, most=64),

@@ -20,7 +20,6 @@ from solver.domain import (
     PodMatcher,
     SearchReport,
     SearchStatus,
-    Snapshot,
 )
 
 WORKLOAD: Final = "kueue.x-k8s.io/workload"
@@ -110,7 +109,7 @@ class WorkloadRooms:
         return HoldRequest(
             name=hold_name(workload.uid),
             owner=owner,
-            places=places_of(Snapshot(), batch, plan, matchers),
+            places=places_of(batch, plan, matchers),
             priority=min(pod.priority for pod in batch.pods),
             seconds=self._hold_seconds,
         )

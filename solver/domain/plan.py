@@ -16,7 +16,7 @@ from solver.domain.claim import Allocation, Claim, ExtendedResourceClaim
 from solver.domain.device import ResourceSlice
 from solver.domain.ids import ClaimId, DeviceId, PodId
 from solver.domain.node import Node
-from solver.domain.pod import NodeAllocatableClaimStatus
+from solver.domain.pod import NodeAllocatableClaimStatus, Pod, with_node_allocatable
 from solver.domain.preemption import NodeReservation, Victim
 from solver.domain.reasons import Reason
 from solver.domain.snapshot import Batch
@@ -53,6 +53,12 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     volumes: tuple[VolumeBinding, ...] = ()
     node_allocatable: tuple[NodeAllocatableClaimStatus, ...] = ()
     place: str = ""
+
+    def seated(self, pod: Pod) -> Pod:
+        """Return its pod as it is on the node: with what devices take of the node, without what devices serve."""
+        requests = tuple((name, amount) for name, amount in pod.requests if name not in self.dra_resources)
+        bound = msgspec.structs.replace(pod, node_name=self.node, place=self.place, requests=requests)
+        return with_node_allocatable(bound, self.node_allocatable)
 
     @property
     def dra_resources(self) -> frozenset[str]:

@@ -27,7 +27,6 @@ from solver.domain import (
     Policy,
     ResourceSlice,
     Snapshot,
-    with_node_allocatable,
     with_used,
 )
 from solver.extract import Extracted, extract
@@ -133,9 +132,7 @@ def snapshot_after(
     seated: list[Pod] = []
     for placement in placed.values():
         pod = by_id[placement.pod]
-        requests = tuple((name, amount) for name, amount in pod.requests if name not in placement.dra_resources)
-        bound = replace(pod, node_name=placement.node, place=placement.place, requests=requests)
-        seated.append(with_node_allocatable(bound, placement.node_allocatable))
+        seated.append(placement.seated(pod))
         reference = ConsumerReference.of(pod.id, pod.uid)
         for claim in placement.claims:
             consumers.setdefault(claim, []).append(reference)

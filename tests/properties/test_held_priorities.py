@@ -43,10 +43,10 @@ def some(data: st.DataObject, situation: Situation) -> list[Pod]:
     return [pod for pod in pods if pod in chosen or pod.gang in gangs]
 
 
-def held(snapshot: Snapshot, batch: Batch, plan: Plan, priority: int) -> DeviceHold:
+def held(batch: Batch, plan: Plan, priority: int) -> DeviceHold:
     """Hold the room of a plan for its pods."""
     matchers = {pod.id: replace(h.for_pod(pod.id.name, pod.id.namespace), pod_uid=pod.uid) for pod in batch.pods}
-    places = places_of(snapshot, batch, plan, matchers)
+    places = places_of(batch, plan, matchers)
     return replace(h.hold("h", *places, priority=priority), places=places)
 
 
@@ -69,7 +69,7 @@ def test_who_comes_first_takes_nothing_that_is_held_for_others(situation: Situat
     own = part(situation.batch, mine)
     alone = decided(situation.snapshot, own)
     priority = data.draw(st.sampled_from((-1, 0, 1, 5)))
-    hold = held(situation.snapshot, own, alone, priority)
+    hold = held(own, alone, priority)
     snapshot, cache = h.holding(situation.snapshot, hold), SolverCache()
     node_of = {each.pod: each.node for each in alone.placements}
     is_untouched, placed = True, dict[PodId, str]()
@@ -95,7 +95,7 @@ def test_what_a_pod_leaves_is_given_to_none_of_the_same_or_a_lower_priority(
     own, highest = part(situation.batch, mine), max((pod.priority for pod in situation.batch.pods), default=0)
     plan = decided(situation.snapshot, own)
     leaving = tuple(each.pod_uid for each in plan.placements)
-    hold = replace(held(situation.snapshot, own, plan, highest), departing=leaving)
+    hold = replace(held(own, plan, highest), departing=leaving)
     running = after_plan(situation.snapshot, own, plan)
     others = part(situation.batch, [pod for pod in situation.batch.pods if pod not in mine])
 

@@ -56,7 +56,7 @@ def held_for(situation: Situation, pods: Sequence[Pod], priority: int = HIGHEST)
     plan = decided(situation.snapshot, batch)
     matchers = {pod.id: h.for_pod(pod.id.name, pod.id.namespace) for pod in pods}
     matchers = {pod.id: replace(matchers[pod.id], pod_uid=pod.uid) for pod in pods}
-    places = places_of(situation.snapshot, batch, plan, matchers)
+    places = places_of(batch, plan, matchers)
     return replace(h.hold("h", *places, priority=priority), places=places), plan
 
 

@@ -315,7 +315,7 @@ def test_the_places_of_a_plan_are_what_its_pods_get() -> None:
     claims = [b.claim(f"c{i}", b.request(count=2)) for i in range(3)]
     snapshot, batch = fleet(*claims), b.batch(*pods)
     first = decided(snapshot, batch)
-    places = places_of(snapshot, batch, first, {pod.id: h.for_pod(pod.id.name) for pod in pods})
+    places = places_of(batch, first, {pod.id: h.for_pod(pod.id.name) for pod in pods})
     then = h.holding(snapshot, h.hold("h", *places))
     again = decided(then, batch)
     assert [replace(each, place="") for each in again.placements] == list(first.placements)
@@ -326,9 +326,7 @@ def test_the_places_of_a_plan_are_what_its_pods_get() -> None:
 def test_places_of_some_pods_are_numbered_in_their_order() -> None:
     pods = [b.pod(f"p{i}", cpu=2) for i in range(3)]
     snapshot, batch = fleet(), b.batch(*pods)
-    places = places_of(
-        snapshot, batch, decided(snapshot, batch), {pods[2].id: h.for_pod("p2"), pods[0].id: h.for_pod("p0")}
-    )
+    places = places_of(batch, decided(snapshot, batch), {pods[2].id: h.for_pod("p2"), pods[0].id: h.for_pod("p0")})
     assert [(each.index, each.pods.pod_uid, each.requests) for each in places] == [
         (0, "uid-default-p0", (("cpu", 2000),)),
         (1, "uid-default-p2", (("cpu", 2000),)),

@@ -19,7 +19,9 @@ OPENING: Final = """\
 
 A pod of Dovetail may run where kube-scheduler (1.37) would let it run, and gets devices by the same rules. This is the
 closed list of exceptions. `make differential` compares both on thousands of generated clusters and pods. A difference
-that is not on this list is a defect.
+that is not on this list is a defect. What you configure is no difference: [quotas](quotas.md), [held room](holds.md),
+[reserved nodes](policies.md#pods-that-are-passed-over) and `devices.owned` keep a pod back where kube-scheduler, which
+has none of them, would start it.
 """
 SECTIONS: Final = (
     (More.DOVETAIL, "A pod runs where kube-scheduler would not let it"),

@@ -117,10 +117,13 @@ def _serve_tier(context: PreemptionContext, state: PreemptionState, preemptors: 
     within = reclaim.guaranteed(context, state.cluster.snapshot, waiting)
     rest = [each for each in waiting if all(each is not one for one in within)]
     groups = reclaim.by_quotas(context, state.cluster.snapshot, within) if within else []
+    borrowed: reclaim.Borrowed | None = None
     for served in filter(None, (*groups, rest)):
-        priority, borrowers = priority_of(served[0]), frozenset[PodId]()
+        priority, borrowers, snapshot = priority_of(served[0]), frozenset[PodId](), state.cluster.snapshot
         if served is not rest:
-            borrowers = reclaim.borrowers(context, state.cluster.snapshot, priority, served)
+            if borrowed is None or borrowed.snapshot is not snapshot:  # else no pod was evicted since
+                borrowed = reclaim.Borrowed.of(context, snapshot, priority)
+            borrowers = reclaim.borrowers(context, borrowed, served)
         candidates = VictimCandidates.of(context, state.cluster, priority, _NO_PROTECTION_LIFTED, borrowers)
         state = replace(state, candidates=(candidates,), evicted=())
         state = (_serve_together if len(served) > 1 else _serve_in_turn)(context, state, served)

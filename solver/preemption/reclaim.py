@@ -7,6 +7,7 @@ first, gangs whole. Which of the candidates go is decided with all other victims
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 
 from solver import held_room
@@ -15,8 +16,6 @@ from solver.preemption.dry_run import PreemptionContext, Preemptor
 from solver.preemption.victims import ran_seconds, victim_priority
 from solver.problem.problem import Problem
 from solver.rules.quotas.quota_cache import QuotaCache
-
-_NOBODY: frozenset[PodId] = frozenset()
 
 
 def guaranteed(context: PreemptionContext, snapshot: Snapshot, preemptors: Sequence[Preemptor]) -> list[Preemptor]:
@@ -70,41 +69,55 @@ def by_quotas(context: PreemptionContext, snapshot: Snapshot, preemptors: Sequen
     return list(groups.values())
 
 
-def borrowers(
-    context: PreemptionContext, snapshot: Snapshot, priority: int, preemptors: Sequence[Preemptor]
-) -> frozenset[PodId]:
-    """Return the pods of a priority that may be reclaimed for pods of equal quotas, within their guarantees."""
-    cache, rules = context.cache.quotas, context.rules
-    tree = cache.follow(snapshot)
+@dataclass(frozen=True, slots=True, eq=False)
+class Borrowed:
+    """What the pods of a snapshot hold of what quotas count: the same for preemptors of all quotas."""
+
+    snapshot: Snapshot
+    units: list[tuple[tuple[Pod, ...], dict[QuotaKey, int]]]
+    """Pods of one priority that have run long enough, the youngest first, with what their claims count for."""
+    kept: Counter[tuple[int, QuotaKey]]
+    """What is held for pods to come, by quota: only what pods hold counts as borrowed."""
+
+    @classmethod
+    def of(cls, context: PreemptionContext, snapshot: Snapshot, priority: int) -> "Borrowed":
+        """Add up what the pods of a priority hold."""
+        cache = context.cache.quotas
+        tree = cache.follow(snapshot)
+        claims: dict[str, list[Claim]] = {}
+        for claim in snapshot.claims:
+            for consumer in claim.reserved_for if claim.allocation is not None else ():
+                claims.setdefault(consumer.uid, []).append(claim)
+        kept: Counter[tuple[int, QuotaKey]] = Counter()
+        for claim in filter(held_room.is_place, snapshot.claims):
+            for key, amount, _ in cache.holdings.charges.get(id(claim), ()):
+                kept.update({(index, key): amount for index in tree.chain(claim.id.namespace)})
+        units = [(unit, _counted(cache, unit, claims)) for unit in _units(snapshot, context.rules, priority)]
+        return cls(snapshot, units, kept)
+
+
+def borrowers(context: PreemptionContext, found: Borrowed, preemptors: Sequence[Preemptor]) -> frozenset[PodId]:
+    """Return the pods that may be reclaimed for preemptors of equal quotas, within their guarantees."""
+    cache = context.cache.quotas
+    tree = cache.follow(found.snapshot)
     own = {index for preemptor in preemptors for pod in preemptor for index in tree.chain(pod.id.namespace)}
     keys = {each.key for index in own for each in tree.quotas[index].resources if each.guarantee}
-    units = _units(snapshot, rules, priority)
-    claims: dict[str, list[Claim]] = {}
-    for claim in snapshot.claims:
-        for consumer in claim.reserved_for if claim.allocation is not None else ():
-            claims.setdefault(consumer.uid, []).append(claim)
-    # What is held for pods to come is nobody's to give back: only what pods hold counts as borrowed.
-    kept: Counter[tuple[int, QuotaKey]] = Counter()
-    for claim in filter(held_room.is_place, snapshot.claims):
-        for key, amount, _ in cache.holdings.charges.get(id(claim), ()):
-            kept.update({(index, key): amount for index in tree.chain(claim.id.namespace)})
     chosen: set[PodId] = set()
     left: dict[tuple[int, QuotaKey], int] = {}
-    for unit in units:
+    for unit, counted in found.units:
         leaf = tree.leaf_of.get(unit[0].id.namespace, -1)
         if leaf < 0 or leaf in own:
             continue
-        counted = _counted(cache, unit, claims)
         losing = [index for index in tree.chains[leaf] if index not in own]  # what those above both hold stays
         for index, key in product(losing, counted):
-            left.setdefault((index, key), cache.held(index, key) - kept[index, key] - tree.guarantee(index, key))
+            left.setdefault((index, key), cache.held(index, key) - found.kept[index, key] - tree.guarantee(index, key))
         if not keys.isdisjoint(counted) and all(
             counted[key] <= left[index, key] for index, key in product(losing, counted)
         ):
             chosen.update(pod.id for pod in unit)
             for index, key in product(losing, counted):
                 left[index, key] -= counted[key]
-    return frozenset(chosen) or _NOBODY
+    return frozenset(chosen)
 
 
 def _units(snapshot: Snapshot, rules: PreemptionRules, priority: int) -> list[tuple[Pod, ...]]:

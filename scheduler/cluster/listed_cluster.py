@@ -93,14 +93,9 @@ class ListedCluster:
             budgets=_sorted(tables[Kind.BUDGETS], PodDisruptionBudget),
             nominated=tuple(pod for pod in pods if is_nominated(pod)),
             gangs=self._gangs.in_use(),
-            holds=self._holds(tables),
+            holds=with_used(_sorted(tables[Kind.HOLDS], DeviceHold), [pod.place for pod in pods if pod.place]),
             quotas=_sorted(tables[Kind.QUOTAS], DeviceQuota),
         )
-
-    def _holds(self, tables: dict[Kind, dict[str, Any]]) -> tuple[DeviceHold, ...]:
-        """Return the holds, with the places that bound pods have used up."""
-        used = [pod.place for pod in self._pods.values() if pod.place]
-        return with_used(_sorted(tables[Kind.HOLDS], DeviceHold), used)
 
 
 def _sorted(table: dict[str, Any], kind: type[T]) -> tuple[T, ...]:

@@ -70,12 +70,15 @@ class QuotaUsage:
 
     def learn_unknown(self, charges: Iterable[ClaimCharge]) -> None:
         """Take what the worker says of claims that are only estimated; what it said of the others is newer."""
-        self.learn(each for each in charges if not self._is_known(each.claim))
+        counted = ((each, self._counted.get(each.claim)) for each in charges)
+        self.learn(each for each, found in counted if found is None or self._said(found[0]) is None)
 
-    def _is_known(self, key: ClaimId) -> bool:
-        counted, known = self._counted.get(key), self._charges.get(key)
-        allocation = counted[0].allocation if counted is not None else None
-        return known is not None and allocation is not None and known[0] == _devices(allocation)
+    def _said(self, claim: Claim) -> _Counts | None:
+        """Return what the worker has said of a claim with its present devices, None where it has not."""
+        known, allocation = self._charges.get(claim.id), claim.allocation
+        if known is None or allocation is None or known[0] != tuple(each.device for each in allocation.results):
+            return None
+        return known[1]
 
     def replace(self, key: ClaimId, claim: Claim | None) -> None:
         """Count a claim as it is now."""
@@ -85,9 +88,8 @@ class QuotaUsage:
             if claim is None:
                 self._charges.pop(key, None)
             return
-        known = self._charges.get(key)
-        is_said = known is not None and known[0] == _devices(claim.allocation)
-        counts = known[1] if known is not None and is_said else tuple(_estimated(claim, claim.allocation))
+        said = self._said(claim)
+        counts = tuple(_estimated(claim, claim.allocation)) if said is None else said
         self._counted[key] = (claim, counts)
         self._add(key.namespace, counts, 1)
 
@@ -134,8 +136,7 @@ class QuotaUsage:
 
     def quota_of(self, namespace: str) -> str:
         """Return the name of a namespace's quota; empty where it has none."""
-        chain = self._tree.chain(namespace)
-        return self._tree.quotas[chain[0]].name if chain else ""
+        return self._tree.quota_of(namespace)
 
     def _add(self, namespace: str, counts: _Counts, sign: int) -> None:
         for key, amount, node in counts:
@@ -146,10 +147,6 @@ class QuotaUsage:
                     del users[node]
             else:
                 self._units[namespace][key] += sign * amount
-
-
-def _devices(allocation: Allocation) -> tuple[DeviceId, ...]:
-    return tuple(each.device for each in allocation.results)
 
 
 def _estimated(claim: Claim, allocation: Allocation) -> Iterator[tuple[QuotaKey, int, str]]:

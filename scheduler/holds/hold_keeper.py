@@ -11,7 +11,7 @@ import contextlib
 import math
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from enum import StrEnum
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -52,7 +52,7 @@ class HoldEnding(StrEnum):
     USED = "used"
     """Pods have used up its places."""
     RELEASED = "released"
-    """Whoever asked for it needs it no more."""
+    """The repair or the admission check that made it needs it no more."""
     DEADLINE = "deadline"
     """Its deadline has passed."""
     OWNER = "owner"
@@ -60,7 +60,7 @@ class HoldEnding(StrEnum):
     LOST = "lost"
     """Its last places were taken by others, or their nodes are gone."""
     DELETED = "deleted"
-    """Somebody else has deleted it."""
+    """Another client has deleted it."""
 
 
 class HoldRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,11 +141,13 @@ class HoldKeeper:
         if known is not None and known.uid and known.owner.uid == request.owner.uid:
             if known.uid in self._ends:
                 raise HoldRefused(f"DeviceHold {known.name} is ending")
-            return _known(known)
+            return self._kept(known, request.seconds)
         return self._kept(self._assumed(request), request.seconds)
 
     async def _kept(self, hold: DeviceHold, seconds: float) -> DeviceHold:
-        """Store a hold that is assumed, and return it as it is stored."""
+        """Store a hold that is assumed, and return it as it is stored; one that is stored already is returned."""
+        if hold.uid:
+            return hold
         is_stored = False
         try:
             stored = await self._stored(hold)
@@ -153,8 +155,10 @@ class HoldKeeper:
         except KubeError as error:
             raise HoldRefused(str(error)) from error
         finally:
-            if not is_stored:
-                self._give_up(hold)
+            if not is_stored:  # nothing is held for it; a hold that is stored after all is deleted once it is seen
+                self._unwanted[hold.name] = hold
+                self._wake(self._cluster.holds.forget(hold.name))
+                self._release_unwanted(hold.name)
         if self._cluster.holds.get(hold.name) is not None:  # else the watch has shown it, and its end
             self._wake(self._cluster.holds.make(stored))
         _log.info(logs.HOLD_MADE, hold=hold.name, owner=str(hold.owner), places=len(hold.places), seconds=seconds)
@@ -171,8 +175,7 @@ class HoldKeeper:
     def _assumed(self, request: HoldRequest) -> DeviceHold:
         """Hold room in the cache. Raise `HoldRefused`."""
         hold = self._wanted(request)
-        reason = self._unavailable or next(self._why_not(hold, request.seconds), "")
-        if reason:
+        if reason := self._refusal(hold, request.seconds):
             _log.info(logs.HOLD_REFUSED, owner=str(hold.owner), reason=reason)
             raise HoldRefused(reason)
         self._unwanted.pop(hold.name, None)
@@ -194,15 +197,19 @@ class HoldKeeper:
 
     def why_not(self, request: HoldRequest) -> str:
         """Say why room cannot be held now; empty where it can."""
-        return self._unavailable or next(self._why_not(self._wanted(request), request.seconds), "")
+        return self._refusal(self._wanted(request), request.seconds)
 
-    def _why_not(self, hold: DeviceHold, seconds: float) -> Iterator[str]:
-        yield from refusals(hold, seconds, self._cluster.holds.values(), self._limits)
-        yield from objections(self._cluster.store, self._cluster.holds, hold)
+    def _refusal(self, hold: DeviceHold, seconds: float) -> str:
+        holds = self._cluster.holds
+        limits = refusals(hold, seconds, holds.values(), self._limits)
+        reason = self._unavailable or next(limits, "") or next(iter(objections(self._cluster.store, holds, hold)), "")
+        if reason:
+            return reason
         try:
             hold_writes.encoded(hold)
         except hold_writes.HoldTooLargeError as error:
-            yield str(error)
+            return str(error)
+        return ""
 
     async def _stored(self, hold: DeviceHold) -> DeviceHold:
         """Create a hold. Where an answer is lost, a live read says whether it is stored."""
@@ -219,12 +226,6 @@ class HoldKeeper:
         if found.owner.uid != hold.owner.uid:
             raise KubeError(f"DeviceHold {hold.name} is there already, for {found.owner}")
         return found
-
-    def _give_up(self, hold: DeviceHold) -> None:
-        """Hold nothing for a request that has failed; a hold that is stored after all is deleted once it is seen."""
-        self._unwanted[hold.name] = hold
-        self._wake(self._cluster.holds.forget(hold.name))
-        self._release_unwanted(hold.name)
 
     def _release_unwanted(self, name: str) -> None:
         """End a hold that was given up; one of another owner has the name of its own right."""
@@ -250,8 +251,11 @@ class HoldKeeper:
             elif each.kind is Kind.NODES and each.after is None:
                 self._suspect((each.key,), ())
             elif each.kind is Kind.PODS and isinstance(pod := each.after or each.before, Pod):
-                self._suspect((pod.node_name,) if each.after is not None else (), ())
-                self._suspect_owner(pod.uid, is_gone=each.after is None)
+                if each.after is not None:
+                    self._suspect((pod.node_name,), ())
+                elif self.of_owner(pod.uid):
+                    self._owners.suspect(pod.uid)
+                    self._changed.set()
             elif each.kind is Kind.CLAIMS and isinstance(claim := each.after, Claim) and claim.allocation is not None:
                 self._suspect((), dict.fromkeys(result.device.pool_id for result in claim.allocation.results))
 
@@ -271,11 +275,6 @@ class HoldKeeper:
         self._nodes.update((each, None) for each in nodes if self._cluster.holds.seats_on(each))
         self._pools.update((each, None) for each in pools if any(self._cluster.holds.seats_in((each,))))
         if self._nodes or self._pools:
-            self._changed.set()
-
-    def _suspect_owner(self, uid: str, *, is_gone: bool) -> None:
-        if is_gone and self.of_owner(uid):
-            self._owners.suspect(uid)
             self._changed.set()
 
     def _tell(self, news: HoldNews) -> None:
@@ -322,7 +321,8 @@ class HoldKeeper:
             if ending is not None:
                 self._end(hold.uid, ending, message)
         self._metrics.held_places.set(sum(len(hold.open_places) for hold in holds))
-        ended = [hold for hold in self._cluster.holds.values() if self._is_to_delete(hold)]
+        due = (hold for hold in self._cluster.holds.values() if hold.uid in self._ends)
+        ended = [hold for hold in due if self._sent.try_start((hold.uid, ""))]
         await together([*map(self._delete, ended), *map(self._write_status, holds)])
 
     def _note_lost(self) -> None:
@@ -360,9 +360,6 @@ class HoldKeeper:
             return (HoldEnding.LOST, hold.lost[-1].message) if hold.lost else (HoldEnding.USED, "")
         return None, ""
 
-    def _is_to_delete(self, hold: DeviceHold) -> bool:
-        return hold.uid in self._ends and self._sent.try_start((hold.uid, ""))
-
     async def _delete(self, hold: DeviceHold) -> None:
         with self._confined(hold=hold.name):
             try:
@@ -388,9 +385,5 @@ class HoldKeeper:
                 _log.warning(logs.HOLD_WRITE_FAILED, hold=hold.name, error=str(error))
 
 
-async def _known(hold: DeviceHold) -> DeviceHold:
-    return hold
-
-
 def _pools(places: Iterable[HeldPlace]) -> dict[PoolId, None]:
-    return dict.fromkeys(each.device.pool_id for place in places for each in place.devices)
+    return dict.fromkeys(pool for place in places for pool in place.pools)

@@ -4,6 +4,7 @@ Writes for claims of extended resources (KEP-5004): create, announce in the pod'
 Raises the errors of `errors`; after `AnswerLost` and `ServerError` the write may have acted.
 """
 
+import contextlib
 from typing import Any, Final, cast
 
 import msgspec
@@ -14,7 +15,7 @@ from scheduler.kube.client import JSON_PATCH, Client
 from scheduler.kube.decode import json_parts
 from scheduler.kube.decode.claims import SPECIAL
 from scheduler.kube.decode.objects import decode
-from scheduler.kube.errors import AnswerLost, Conflict, DecodeError, NotFound
+from scheduler.kube.errors import AnswerLost, Conflict, DecodeError
 from scheduler.kube.writes import WRITE_SECONDS
 from solver.domain import (
     AllocationMode,
@@ -84,12 +85,9 @@ async def delete_claim(
 
     With `version`, its resourceVersion, a claim that was written since stays.
     """
-    conditions = {"uid": uid} | ({"resourceVersion": version} if version else {})
-    body = msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": conditions})
-    try:
-        await client.request("DELETE", paths.claim(claim), body=body, timeout_seconds=timeout_seconds)
-    except (NotFound, Conflict):
-        return
+    with contextlib.suppress(Conflict):
+        path = paths.claim(claim)
+        await writes.delete_object(client, path, uid, version=version, timeout_seconds=timeout_seconds)
 
 
 async def announce_claim(

@@ -20,7 +20,7 @@ from scheduler.kube.api_versions import OWN_VERSION
 from scheduler.kube.client import MERGE_PATCH, Client
 from scheduler.kube.decode import json_parts
 from scheduler.kube.decode.objects import decode
-from scheduler.kube.errors import AnswerLost, Conflict, DecodeError, NotFound
+from scheduler.kube.errors import AnswerLost, Conflict, DecodeError
 from scheduler.kube.writes import WRITE_SECONDS
 from scheduler.unreadable import cut
 from solver.domain import (
@@ -200,11 +200,8 @@ async def note_places(
 
 async def delete_hold(client: Client, name: str, uid: str, *, timeout_seconds: float = WRITE_SECONDS) -> None:
     """Delete a hold by name and uid; one that is gone or replaced already is no error."""
-    body = msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}})
     try:
-        await client.request("DELETE", paths.hold(name), body=body, timeout_seconds=timeout_seconds)
-    except NotFound:
-        return
+        await writes.delete_object(client, paths.hold(name), uid, timeout_seconds=timeout_seconds)
     except Conflict as error:
         if "UID" not in error.message:
             raise

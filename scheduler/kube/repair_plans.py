@@ -17,8 +17,8 @@ import msgspec
 
 from scheduler.kube import encode
 from scheduler.kube.client import JSON_PATCH, MERGE_PATCH, Client
-from scheduler.kube.errors import Conflict, DecodeError, NotFound
-from scheduler.kube.writes import WRITE_SECONDS
+from scheduler.kube.errors import Conflict, DecodeError
+from scheduler.kube.writes import WRITE_SECONDS, delete_object
 from solver.domain import PodId, Relocation, RepairGoal
 
 API_VERSION: Final = "dovetail.dev/v1alpha1"
@@ -301,9 +301,5 @@ async def decide(
 
 async def delete_plan(client: Client, plan: RepairPlan, *, timeout_seconds: float = WRITE_SECONDS) -> None:
     """Delete a plan; one that is gone, or another one of its name, is no error of ours."""
-    body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": plan.metadata.uid}}
     path = f"{COLLECTION}/{plan.name}"
-    try:
-        await client.request("DELETE", path, body=msgspec.json.encode(body), timeout_seconds=timeout_seconds)
-    except NotFound:
-        return
+    await delete_object(client, path, plan.metadata.uid, timeout_seconds=timeout_seconds)

@@ -235,6 +235,22 @@ async def read_object(client: Client, path: str, timeout_seconds: float, decoded
         raise Unreachable(f"GET {path}: the answer cannot be read: {error}") from error
 
 
+async def delete_object(
+    client: Client, path: str, uid: str, *, version: str = "", timeout_seconds: float = WRITE_SECONDS
+) -> None:
+    """
+    Delete an object by uid; one that is gone is no error.
+
+    Raises `Conflict` where another one has its name, and with `version`, a resourceVersion, where it was written since.
+    """
+    conditions = {"uid": uid} | ({"resourceVersion": version} if version else {})
+    body = msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": conditions})
+    try:
+        await client.request("DELETE", path, body=body, timeout_seconds=timeout_seconds)
+    except NotFound:
+        return
+
+
 async def write_group_condition(
     client: Client,
     collection: str,

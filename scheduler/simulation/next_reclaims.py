@@ -66,8 +66,8 @@ def next_reclaims(asked: Record, states: Sequence[QuotaState]) -> tuple[NextRecl
     asked = msgspec.structs.replace(asked, policy=msgspec.structs.replace(asked.policy, preemption=rules))
     plan = simulator.answer(asked, cache).plan
     found = list(_of_waiting(tree, plan))
-    waiting = {tree.leaf_of.get(pod.id.namespace, -1) for pod in asked.batch.pods}
-    questions = [each for each in _one_more(asked, tree, states) if tree.leaf_of[each.pod.id.namespace] not in waiting]
+    waiting = {tree.quota_of(pod.id.namespace) for pod in asked.batch.pods}
+    questions = [each for each in _one_more(asked, tree, states) if each.quota not in waiting]
     for question in questions[:_MOST_QUESTIONS]:
         made = simulator.answer(question.added_to(asked), cache).plan
         victims = tuple(pair for each in made.preemptions for pair in _victims(tree, each.victims))
@@ -79,16 +79,13 @@ def _of_waiting(tree: QuotaTree, plan: Plan) -> Iterator[NextReclaim]:
     """Yield what reclaims give the pods that wait: preemptions that take from other quotas."""
     for preemption in plan.preemptions:
         pod = preemption.placements[0].pod
-        leaf = tree.leaf_of.get(pod.namespace, -1)
-        victims = tuple(_victims(tree, preemption.victims))
-        if leaf >= 0 and any(name and name != tree.quotas[leaf].name for _, name in victims):
-            yield NextReclaim(tree.quotas[leaf].name, None, pod, victims)
+        quota, victims = tree.quota_of(pod.namespace), tuple(_victims(tree, preemption.victims))
+        if quota and any(name and name != quota for _, name in victims):
+            yield NextReclaim(quota, None, pod, victims)
 
 
 def _victims(tree: QuotaTree, victims: Sequence[Victim]) -> Iterator[tuple[PodId, str]]:
-    for victim in victims:
-        leaf = tree.leaf_of.get(victim.pod.namespace, -1)
-        yield victim.pod, tree.quotas[leaf].name if leaf >= 0 else ""
+    return ((victim.pod, tree.quota_of(victim.pod.namespace)) for victim in victims)
 
 
 class _Question(NamedTuple):

@@ -21,11 +21,11 @@ from scheduler.loop_turns import LoopTurns
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
-from scheduler.queue import PodState, SchedulingQueue
+from scheduler.queue import SchedulingQueue
 from scheduler.status import quota_conditions
 from scheduler.status.quota_conditions import QuotaStatus
 from solver import waiting_pods
-from solver.domain import Pod, QuotaFleet, QuotaState, quota_states
+from solver.domain import QuotaFleet, QuotaState, quota_states
 
 LOOK_SECONDS: Final = 5.0
 """Seconds between the end of one look and the next."""
@@ -119,11 +119,10 @@ class QuotaStatusWriter:
         usage = cluster.quota_usage()
         namespaces, classes = usage.tree.leaf_of, usage.classes
         counts: dict[tuple[str, frozenset[str]], int] = {}
-        waiting = (each for each in self._parts.queue.pods() if each.state is not PodState.GATED)
-        # Pods of Workloads that are not let in yet are decided about and do not exist.
-        pods: list[Pod] = [each.pod for each in waiting if cluster.observed_pod(each.pod.id) is not None]
+        pods = [queued.pod for queued in self._parts.queue.pods()]
         async for first in turns.each(range(0, len(pods), _PODS_AT_ONCE)):
-            part = pods[first : first + _PODS_AT_ONCE]
+            # Pods of Workloads that are not let in yet are decided about and do not exist.
+            part = [pod for pod in pods[first : first + _PODS_AT_ONCE] if cluster.observed_pod(pod.id) is not None]
             for key, count in waiting_pods(part, namespaces, cluster.claim, classes).items():
                 counts[key] = counts.get(key, 0) + count
         return counts

@@ -28,8 +28,9 @@ def objections(store: ObjectStore, holds: HoldCache, hold: DeviceHold) -> tuple[
     lower priority than the hold.
     """
     own = open_seats((hold,))
-    beside = {seat.id: seat for seat in _neighbours(holds, own)}
     nodes = dict.fromkeys(seat.place.node for seat in own)
+    beside = {seat.id: seat for name in nodes for seat in holds.seats_on(name)}
+    beside |= {seat.id: seat for seat in holds.seats_in(_pools(own))}
     waiting = [
         pod for name in nodes for pod in store.nominated_to.get(name, {}).values() if pod.priority >= hold.priority
     ]
@@ -110,15 +111,8 @@ def _stays(leaving: Collection[str], pod: Pod | None) -> bool:
     return pod is None or pod.uid not in leaving
 
 
-def _neighbours(holds: HoldCache, seats: Sequence[Seat]) -> Iterator[Seat]:
-    """Return the open places on the nodes and in the pools of some places."""
-    for name in dict.fromkeys(seat.place.node for seat in seats):
-        yield from holds.seats_on(name)
-    yield from holds.seats_in(_pools(seats))
-
-
 def _pools(seats: Iterable[Seat]) -> dict[PoolId, None]:
-    return dict.fromkeys(each.device.pool_id for seat in seats for each in seat.place.devices)
+    return dict.fromkeys(pool for seat in seats for pool in seat.place.pools)
 
 
 def _misfits(store: ObjectStore, seats: Sequence[Seat], counts: _Counts, waiting: Sequence[Pod] = ()) -> Iterator[str]:

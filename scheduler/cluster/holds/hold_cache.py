@@ -247,7 +247,7 @@ class HoldCache:
 
     def _index(self, seat: Seat, *, is_open: bool) -> None:
         _file(self._on_node, seat.place.node, seat, is_open=is_open)
-        for pool in dict.fromkeys(each.device.pool_id for each in seat.place.devices):
+        for pool in seat.place.pools:
             _file(self._in_pool, pool, seat, is_open=is_open)
         (self._matchers.add if is_open else self._matchers.discard)(seat.place.pods)
 

@@ -12,7 +12,7 @@ import msgspec
 
 from solver.domain.claim import DeviceResult
 from solver.domain.holds.pod_matcher import PodMatcher
-from solver.domain.ids import DeviceId
+from solver.domain.ids import DeviceId, PoolId
 from solver.domain.pod import HostPort, Pod
 from solver.domain.quantity import Quantity
 
@@ -66,6 +66,11 @@ class HeldPlace(msgspec.Struct, frozen=True, kw_only=True):
     requests: tuple[tuple[str, int], ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     devices: tuple[PlaceDevice, ...] = ()
+
+    @property
+    def pools(self) -> tuple[PoolId, ...]:
+        """The pools of its devices, each once."""
+        return tuple(dict.fromkeys(each.device.pool_id for each in self.devices))
 
     @staticmethod
     def of(pod: Pod, node: str, results: Iterable[DeviceResult], pods: PodMatcher) -> "HeldPlace":

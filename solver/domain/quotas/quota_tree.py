@@ -88,6 +88,11 @@ class QuotaTree:
         leaf = self.leaf_of.get(namespace, -1)
         return self.chains[leaf] if leaf >= 0 else ()
 
+    def quota_of(self, namespace: str) -> str:
+        """Return the name of a namespace's quota; empty where it has none."""
+        leaf = self.leaf_of.get(namespace, -1)
+        return self.quotas[leaf].name if leaf >= 0 else ""
+
     def refusal(self, namespace: str) -> str:
         """Why a namespace gets no more devices, whatever is left: its quota or one above it cannot be read."""
         return next((why for index in self.chain(namespace) if (why := self.quotas[index].refusal)), "")

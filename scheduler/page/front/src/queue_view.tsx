@@ -2,35 +2,26 @@
 import { useState } from "preact/hooks";
 import { wayOf } from "./decisions_view";
 import type { Fleet, Waiting } from "./fleet";
-import { count, counted, duration, visible } from "./text";
+import { count, duration, visible } from "./text";
+import { ViewHead, matching } from "./view_head";
 
 const MOST_ROWS = 500;
 
 export function QueueView({ fleet, hasDecisions }: { fleet: Fleet; hasDecisions: boolean }) {
   const [text, setText] = useState("");
   const { queue, knowsConditions } = fleet.document;
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = (queue ?? []).filter((pod) => words.every((word) => searched(pod).includes(word)));
+  const { found, matches } = matching(queue, text, searched, "pod");
   return (
     <section class="view" aria-labelledby="queue-title">
-      <div class="view-head">
-        <h2 id="queue-title">Pods that wait</h2>
-        <label class="search">
-          <span class="unseen">Search the queue</span>
-          <input
-            id="view-search"
-            type="search"
-            value={text}
-            placeholder="Search pods, namespaces, gangs, reasons   ( / )"
-            spellcheck={false}
-            autocomplete="off"
-            onInput={(event) => setText(event.currentTarget.value)}
-          />
-        </label>
-        <p class="matches" role="status">
-          {!queue ? "" : words.length ? `${count(found.length)} of ${counted(queue.length, "pod")}` : counted(queue.length, "pod")}
-        </p>
-      </div>
+      <ViewHead
+        name="queue"
+        title="Pods that wait"
+        what="the queue"
+        placeholder="Search pods, namespaces, gangs, reasons   ( / )"
+        text={text}
+        onText={setText}
+        matches={matches}
+      />
       {!queue && <p class="hint">Pods may not be listed: who waits is not known.</p>}
       {queue && !queue.length && <p class="hint">No pod waits.</p>}
       {queue && queue.length > 0 && !found.length && <p class="hint">No pod that waits matches.</p>}

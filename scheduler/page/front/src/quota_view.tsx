@@ -2,35 +2,26 @@
 import { useState } from "preact/hooks";
 import type { Fleet } from "./fleet";
 import type { Quota, QuotaResource } from "./rows";
-import { count, counted, visible } from "./text";
+import { count, visible } from "./text";
+import { ViewHead, matching } from "./view_head";
 
 const MOST_ROWS = 500;
 
 export function QuotaView({ fleet }: { fleet: Fleet }) {
   const [text, setText] = useState("");
   const { quotas } = fleet.document;
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = (quotas ?? []).filter((quota) => words.every((word) => searched(quota).includes(word)));
+  const { found, matches } = matching(quotas, text, searched, "quota");
   return (
     <section class="view" aria-labelledby="quotas-title">
-      <div class="view-head">
-        <h2 id="quotas-title">Quotas</h2>
-        <label class="search">
-          <span class="unseen">Search the quotas</span>
-          <input
-            id="view-search"
-            type="search"
-            value={text}
-            placeholder="Search quotas and classes   ( / )"
-            spellcheck={false}
-            autocomplete="off"
-            onInput={(event) => setText(event.currentTarget.value)}
-          />
-        </label>
-        <p class="matches" role="status">
-          {!quotas ? "" : words.length ? `${count(found.length)} of ${counted(quotas.length, "quota")}` : counted(quotas.length, "quota")}
-        </p>
-      </div>
+      <ViewHead
+        name="quotas"
+        title="Quotas"
+        what="the quotas"
+        placeholder="Search quotas and classes   ( / )"
+        text={text}
+        onText={setText}
+        matches={matches}
+      />
       {!quotas && <p class="hint">DeviceQuotas may not be listed.</p>}
       {quotas && !quotas.length && <p class="hint">There is no DeviceQuota.</p>}
       {quotas && quotas.length > 0 && !found.length && <p class="hint">No quota matches.</p>}

@@ -6,7 +6,6 @@ those of `e2e.fleet` are, a while later. What a node of an instance type publish
 """
 
 import contextlib
-import http.client
 import json
 import threading
 import time
@@ -113,7 +112,7 @@ class Karpenter(Stoppable):
         karpenter = _karpenter(plane, types, health)
         started = cls(plane, karpenter, kwok, driver)
         try:
-            karpenter.wait_until(lambda: _is_ready(health), READY_SECONDS, poll_seconds=_POLL_SECONDS)
+            karpenter.wait_until(lambda: programs.is_ready(health), READY_SECONDS, poll_seconds=_POLL_SECONDS)
             kwok.check()
         except BaseException:
             started.stop()
@@ -276,17 +275,6 @@ def _karpenter(plane: ControlPlane, types: Sequence[InstanceType], health: int) 
         programs.karpenter(),
     ]
     return Component("karpenter", command, plane.folder / "karpenter.log", cwd=plane.folder)
-
-
-def _is_ready(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    try:
-        connection.request("GET", "/readyz")
-        return connection.getresponse().status == http.client.OK
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
 
 
 _DYING: Final[tuple[str | Path, ...]] = ("setpriv", "--pdeathsig", "KILL")

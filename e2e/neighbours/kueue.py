@@ -6,7 +6,6 @@ webhook has a URL in place of a Service. All else is as Kueue ships it.
 """
 
 import base64
-import http.client
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -33,9 +32,8 @@ Json = dict[str, Any]
 class Kueue(Component):
     """Kueue's running manager; `stop` kills it, and everything that it installed stays."""
 
-    def __init__(self, plane: ControlPlane, config: Path, health_port: int, *flags: str) -> None:
+    def __init__(self, plane: ControlPlane, config: Path, *flags: str) -> None:
         """Use `start`."""
-        self._health_port = health_port
         kubeconfig = plane.kubeconfig_for_service_account(NAMESPACE, ACCOUNT)
         command: list[str | Path] = [
             programs.kueue(),
@@ -72,25 +70,15 @@ class Kueue(Component):
         )
         config = folder / "configuration.yaml"
         config.write_text(yaml.safe_dump(_configuration(folder, ports, classes, gates or {}) | (settings or {})))
-        kueue = cls(plane, config, ports[1])
+        kueue = cls(plane, config)
         try:
             # Before, its webhooks refuse every Job and pod.
-            kueue.wait_until(kueue._is_ready, READY_SECONDS, poll_seconds=0.05)
+            kueue.wait_until(lambda: programs.is_ready(ports[1]), READY_SECONDS, poll_seconds=0.05)
             kueue.wait_until(lambda: _admits(plane), READY_SECONDS, poll_seconds=0.05)
         except BaseException:
             kueue.stop()
             raise
         return kueue
-
-    def _is_ready(self) -> bool:
-        connection = http.client.HTTPConnection("127.0.0.1", self._health_port, timeout=5)
-        try:
-            connection.request("GET", "/readyz")
-            return connection.getresponse().status == http.client.OK
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
 
 
 def _admits(plane: ControlPlane) -> bool:

@@ -1,5 +1,6 @@
 """The neighbours' programs, built once from their Go module: `python -m e2e.neighbours.programs`."""
 
+import http.client
 import re
 import subprocess
 import sys
@@ -49,6 +50,18 @@ def version(module: str) -> str:
     if found is None:
         raise build.BuildError(f"{_SOURCE / 'go.mod'} requires no {module}")
     return found[1]
+
+
+def is_ready(port: int) -> bool:
+    """Whether a program says at `/readyz` of its port on this machine that it is ready."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 if __name__ == "__main__":

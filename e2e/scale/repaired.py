@@ -23,6 +23,7 @@ from e2e.dovetail import Dovetail
 from e2e.fleet import publish
 from e2e.fleet.fleets import gpu_fleet
 from e2e.objects import Manifest
+from e2e.questions import busy_cluster
 from e2e.scale.figures import Figure
 from e2e.scenarios.workload import IMAGE
 
@@ -63,7 +64,8 @@ class Repaired:
         self._install()
         await publish.publish(self.session, gpu_fleet(self.nodes))
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}}
-        await objects.create(self.session, [namespace, _template(1), _template(_WANTED)])
+        templates = (busy_cluster.template(_NAMESPACE, devices) for devices in (1, _WANTED))
+        await objects.create(self.session, [namespace, *templates])
         singles = _SINGLES * self.nodes
         async with self._scheduler("filling", {"policy": "spread"}, {}):
             await objects.create(self.session, [_replica_set(singles)])
@@ -130,16 +132,6 @@ def _bound(pods: list[Manifest], app: str) -> int:
         and "deletionTimestamp" not in each["metadata"]
         for each in pods
     )
-
-
-def _template(devices: int) -> Manifest:
-    request = {"name": "gpus", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": devices}}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": f"gpus-{devices}", "namespace": _NAMESPACE},
-        "spec": {"spec": {"devices": {"requests": [request]}}},
-    }
 
 
 def _spec(devices: int) -> Manifest:

@@ -13,8 +13,8 @@ class HoldLimits(Section, frozen=True):
     """
     How much room may be held for pods to come (docs/holds.md).
 
-    A hold beyond a limit is not made, and whoever asked for it waits. Limits of a namespace count the room that is held
-    for pods of it.
+    A hold beyond a limit is not made: the repair or the Workload that needs it waits. Limits of a namespace count the
+    room that is held for pods of it.
     """
 
     max_holds: Count = 1000

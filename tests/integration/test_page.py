@@ -18,6 +18,7 @@ import yaml
 
 from e2e.controlplane.access import Access
 from e2e.controlplane.plane import ControlPlane, free_port
+from e2e.dovetail import install
 from e2e.run.stage import page_of
 from scheduler.api.queries import CALLER_HEADER
 from scheduler.page import map_page
@@ -137,7 +138,7 @@ def served(world: World) -> Iterator[Served]:
 def serving(world: World, *words: str) -> Iterator[Served]:
     """Serve the page with the account of the component while the block runs."""
     plane, port = world.plane, free_port()
-    plane.kubectl("apply", "--server-side", "-k", str(DEPLOY / "overlays" / "default"))
+    install(plane)
     for name in ("serviceaccount.yaml", "clusterrolebindings.yaml"):
         plane.kubectl("apply", "--server-side", "-f", str(DEPLOY / "page" / name))
     forward(world, DEPLOY / "page" / "service.yaml", port)

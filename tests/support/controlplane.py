@@ -10,12 +10,23 @@ from typing import Final
 
 import pytest
 
-from e2e.controlplane import build, gates
+from e2e.controlplane import build, gates, versions
 from e2e.controlplane.plane import ControlPlane
 
 SYNC_SECONDS: Final = 0.5
 """Until the stand-in for kubelets tries again what failed; a kubelet waits for a minute or more."""
-_RESOURCE = "/apis/resource.k8s.io/v1"
+_ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
+_RESOURCE: Final = "/apis/resource.k8s.io/v1"
+_SHARED: Final = (
+    "/api/v1/nodes",
+    "/api/v1/namespaces/dovetail-system/pods",
+    f"{_RESOURCE}/resourceslices",
+    f"{_RESOURCE}/deviceclasses",
+    f"/apis/{versions.taint_rules()}/devicetaintrules",
+    f"{_ADMISSION}/validatingadmissionpolicybindings",
+    f"{_ADMISSION}/validatingwebhookconfigurations",
+)
+"""Whatever a check of the cluster or a scheduler of another test would take into account."""
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +52,7 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def nothing_stays(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail a test that leaves devices or nodes behind on the shared control plane: the next one would meet them."""
+    """Fail a test that leaves behind on the shared control plane what the next one would meet."""
     if "control_plane" not in request.fixturenames:
         yield
         return
@@ -52,8 +63,7 @@ def nothing_stays(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def _shared_objects(plane: ControlPlane) -> set[str]:
-    collections = "/api/v1/nodes", f"{_RESOURCE}/resourceslices", f"{_RESOURCE}/deviceclasses"
-    items = ((path, each) for path in collections for each in plane.request("GET", path)["items"])
+    items = ((path, each) for path in _SHARED for each in plane.request("GET", path)["items"])
     return {f"{path}/{each['metadata']['name']}" for path, each in items}
 
 

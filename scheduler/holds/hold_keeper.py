@@ -170,7 +170,7 @@ class HoldKeeper:
 
     def of_owner(self, uid: str) -> tuple[DeviceHold, ...]:
         """Return the holds of an owner by its uid, those that are being made included."""
-        return tuple(each for each in self._cluster.holds.values() if each.owner.uid == uid)
+        return self._cluster.holds.of_owner(uid)
 
     def _assumed(self, request: HoldRequest) -> DeviceHold:
         """Hold room in the cache. Raise `HoldRefused`."""
@@ -235,7 +235,7 @@ class HoldKeeper:
             self.release(hold.uid)
 
     def _end(self, uid: str, ending: HoldEnding, message: str) -> None:
-        if any(each.uid == uid for each in self._cluster.holds.values()):
+        if self._cluster.holds.by_uid(uid) is not None:
             self._ends.setdefault(uid, (ending, message))
             self._changed.set()
 

@@ -28,6 +28,7 @@ from scheduler.kube import hold_writes
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError
 from scheduler.kube.writer import FencedError, Writer
+from scheduler.loop_turns import LoopTurns
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined, together
@@ -40,6 +41,7 @@ _TOGETHER_SECONDS: Final = 0.1
 """Changes within this time are handled together."""
 _AGAIN_SECONDS: Final = 5.0
 """A write that the watch does not show is sent again after this time."""
+_NODES_AT_ONCE: Final = 20
 _LATE_SECONDS: Final = 60.0
 """After its deadline, a hold that no watch has shown by then was never made."""
 
@@ -135,7 +137,8 @@ class HoldKeeper:
         """
         Hold room in the cache at once, and return what stores the hold: await it in any case.
 
-        Raise `HoldRefused`. What is awaited raises it too, and `FencedError` where this replica may write no more.
+        Raise `HoldRefused`. What is awaited raises it too, where others have the room already or the write fails, and
+        `FencedError` where this replica may write no more.
         """
         known = self._cluster.holds.get(request.name)
         if known is not None and known.uid and known.owner.uid == request.owner.uid:
@@ -148,21 +151,31 @@ class HoldKeeper:
         """Store a hold that is assumed, and return it as it is stored; one that is stored already is returned."""
         if hold.uid:
             return hold
-        is_stored = False
+        is_sent = is_stored = False
         try:
+            await self._object(hold)
+            is_sent = True
             stored = await self._stored(hold)
             is_stored = True
-        except KubeError as error:
+        except (KubeError, hold_writes.HoldTooLargeError) as error:
             raise HoldRefused(str(error)) from error
         finally:
             if not is_stored:  # nothing is held for it; a hold that is stored after all is deleted once it is seen
-                self._unwanted[hold.name] = hold
+                if is_sent:
+                    self._unwanted[hold.name] = hold
                 self._wake(self._cluster.holds.forget(hold.name))
                 self._release_unwanted(hold.name)
         if self._cluster.holds.get(hold.name) is not None:  # else the watch has shown it, and its end
             self._wake(self._cluster.holds.make(stored))
         _log.info(logs.HOLD_MADE, hold=hold.name, owner=str(hold.owner), places=len(hold.places), seconds=seconds)
         return stored
+
+    async def _object(self, hold: DeviceHold) -> None:
+        """Raise `HoldRefused` where others have room of a hold that is in the cache: nobody gets it from now on."""
+        async for found in LoopTurns().each(objections(self._cluster.store, self._cluster.holds, hold)):
+            if found:
+                _log.info(logs.HOLD_REFUSED, owner=str(hold.owner), reason=found[0])
+                raise HoldRefused(found[0])
 
     def release(self, uid: str) -> None:
         """Give the room of a hold free; one that is gone already is no error."""
@@ -196,20 +209,11 @@ class HoldKeeper:
         )
 
     def why_not(self, request: HoldRequest) -> str:
-        """Say why room cannot be held now; empty where it can."""
+        """Say which limit keeps room from being held now; empty where none does."""
         return self._refusal(self._wanted(request), request.seconds)
 
     def _refusal(self, hold: DeviceHold, seconds: float) -> str:
-        holds = self._cluster.holds
-        limits = refusals(hold, seconds, holds.values(), self._limits)
-        reason = self._unavailable or next(limits, "") or next(iter(objections(self._cluster.store, holds, hold)), "")
-        if reason:
-            return reason
-        try:
-            hold_writes.encoded(hold)
-        except hold_writes.HoldTooLargeError as error:
-            return str(error)
-        return ""
+        return self._unavailable or next(refusals(hold, seconds, self._cluster.holds, self._limits), "")
 
     async def _stored(self, hold: DeviceHold) -> DeviceHold:
         """Create a hold. Where an answer is lost, a live read says whether it is stored."""
@@ -311,7 +315,7 @@ class HoldKeeper:
 
     async def look(self) -> None:
         """Note lost places, end the holds that are over, and write what has been used up."""
-        self._note_lost()
+        await self._note_lost()
         for hold in [each for each in self._unwanted.values() if self._is_late(each)]:
             del self._unwanted[hold.name]
         holds = [each for each in self._cluster.holds.values() if self._is_watched(each)]
@@ -325,14 +329,18 @@ class HoldKeeper:
         ended = [hold for hold in due if self._sent.try_start((hold.uid, ""))]
         await together([*map(self._delete, ended), *map(self._write_status, holds)])
 
-    def _note_lost(self) -> None:
+    async def _note_lost(self) -> None:
+        """Find the places that others have now: some nodes at a time, then one pool, all that a rule reads."""
         nodes, pools = tuple(self._nodes), tuple(self._pools)
         self._nodes.clear()
         self._pools.clear()
-        with self._confined():
-            for seat, message in tuple(lost_seats(self._cluster.store, self._cluster.holds, nodes, pools)):
-                self._wake(self._cluster.holds.lose(seat.id, message))
-                self._tell(HoldNews(seat.hold, None, message))
+        starts = range(0, len(nodes), _NODES_AT_ONCE)
+        parts = (*((nodes[first : first + _NODES_AT_ONCE], ()) for first in starts), *(((), (pool,)) for pool in pools))
+        async for part in LoopTurns().each(parts):
+            with self._confined():
+                for seat, message in tuple(lost_seats(self._cluster.store, self._cluster.holds, *part)):
+                    self._wake(self._cluster.holds.lose(seat.id, message))
+                    self._tell(HoldNews(seat.hold, None, message))
 
     def _is_watched(self, hold: DeviceHold) -> bool:
         """Whether the watch shows a hold; one that it has not shown long after its deadline is forgotten."""

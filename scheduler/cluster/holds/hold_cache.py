@@ -280,7 +280,9 @@ class HoldCache:
         """Show a hold, and return its open places; pods may have come before it."""
         is_known = before is not None and _identity(before.base) == _identity(hold)
         is_same = before is not None and is_known and before.base.places is hold.places
-        places = before.places if before is not None and is_same else {Seat(hold, each).id: each for each in hold.places}
+        places = (
+            before.places if before is not None and is_same else {Seat(hold, each).id: each for each in hold.places}
+        )
         closed = frozenset((*hold.used, *(each.place for each in hold.lost)))
         shown = self._shown[hold.name] = _Shown(hold, places, closed)
         self._name_of[hold.key] = hold.name

@@ -57,7 +57,7 @@ def _related(seats: Sequence[Seat]) -> Iterator[list[Seat]]:
             seat = seats[reached.pop()]
             found.append(seat)
             near = (each for part in (seat.place.node, *seat.place.pools) for each in by_part.pop(part, ()))
-            fresh = [each for each in near if each not in seen]
+            fresh = [each for each in dict.fromkeys(near) if each not in seen]
             seen.update(fresh)
             reached += fresh
         if len(found) >= _AT_ONCE:

@@ -197,6 +197,12 @@ def test_a_hold_of_many_places_is_compared_some_at_a_time() -> None:
     assert costs[5] <= GROWTH * costs[3]
 
 
+def test_a_place_is_compared_once_though_it_shares_node_and_pool_with_another() -> None:
+    cluster = cluster_of([b.node("n0")], [b.gpu_slice("n0", count=4)])
+    places = [h.place(of_label(n), "n0", f"gpu-{n}") for n in range(4)]
+    assert list(objections(cluster.store, cluster.holds, h.hold("big", *places))) == [()]
+
+
 def test_places_of_one_pool_are_compared_together() -> None:
     cluster, _ = on_one_pool(FEW)
     twice = [h.place(of_label(n), f"n{n:04}", h.whole("spare", "fabric")) for n in (0, FEW - 1)]

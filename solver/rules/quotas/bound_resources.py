@@ -46,6 +46,8 @@ class BoundResource:
         who = f"gang {gang}" if gang else "the pod"
         amounts = f"{self.key.amount(self.held)} of at most {self.key.amount(self.most)} {self.key}"
         message = f"DeviceQuota {self.quota}: {amounts} are held, and {who} needs {self.key.amount(asked)}"
+        if not self.is_guarantee:
+            message += "; raise the limit" + (", or wait until some are given back" if asked <= self.most else "")
         return Reason(code=ReasonCode.QUOTA_EXCEEDED, message=message)
 
 

@@ -27,7 +27,7 @@ from scheduler.page.fleet_map import FleetMap
 from scheduler.page.page_watches import PageState
 from scheduler.settings import reference, schema
 from scheduler.simulation.moves.moves_output import MovesReport
-from scheduler.simulation.quota_document import QuotaList
+from scheduler.simulation.quotas.quota_document import QuotaList
 from scheduler.status import events
 from scheduler.status.conditions import CONDITION, ConditionReason
 from scheduler.worker.fleet_questions import FleetDocument

@@ -65,12 +65,10 @@ def execute(options: argparse.Namespace) -> int:
     name, settings = configured.served(options.scheduler_name)
     from scheduler.simulation import (  # noqa: PLC0415 - the solver takes a second to import
         case_builder,
-        next_reclaims,
         printing,
-        quota_document,
-        quota_listing,
         simulator,
     )
+    from scheduler.simulation.quotas import next_reclaims, quota_document, quota_listing  # noqa: PLC0415 - as above
     from solver import quotas_of  # noqa: PLC0415 - as above
 
     case = case_builder.CaseBuilder.of(found, read_manifests(options, access)).case(name)

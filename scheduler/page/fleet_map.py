@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.simulation import devices_output, quota_document, supply_output
+from scheduler.simulation import devices_output, supply_output
 from scheduler.simulation.devices_output import FleetAnswer
+from scheduler.simulation.quotas import quota_document
 from scheduler.status.waiting_pods import WaitingPod
 from scheduler.visibility import HiddenCounts
 from solver import grouped_supply

@@ -211,7 +211,7 @@ def test_a_gang_has_its_name(tmp_path: Path, capsys: Capture) -> None:
 def test_it_says_how_many_devices_it_did_not_ask_for(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scheduler.simulation.next_reclaims._MOST_QUESTIONS", 2)
+    monkeypatch.setattr("scheduler.simulation.quotas.next_reclaims._MOST_QUESTIONS", 2)
     names = [f"team{n}" for n in range(5)]
     quotas = tuple(quota(name, "", name, guarantee=1) for name in names)
     where = files(tmp_path, *map(namespace, names), quotas=quotas)

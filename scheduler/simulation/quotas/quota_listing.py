@@ -5,8 +5,8 @@ from typing import Final, TextIO
 
 from scheduler.simulation import list_table
 from scheduler.simulation.list_table import Coloured, ListColumn
-from scheduler.simulation.next_reclaims import NextReclaim, NextReclaims
 from scheduler.simulation.printing import counted
+from scheduler.simulation.quotas.next_reclaims import NextReclaim, NextReclaims
 from solver.domain import QuotaState
 
 COLUMNS: Final = (

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler.simulation.next_reclaims import NextReclaim, NextReclaims
+from scheduler.simulation.quotas.next_reclaims import NextReclaim, NextReclaims
 from solver.domain import GangId, PodId, QuotaState, ResourceState
 
 

@@ -35,7 +35,7 @@ def budget() -> Budget:
 
 
 def answer(asked: AddedNodesCase) -> AddedNodes:
-    return nodes_to_add(asked.snapshot, asked.batch, Policy(), asked.shapes, budget())
+    return nodes_to_add(asked.snapshot, asked.batch, Policy(), asked.shapes, budget(), limits=asked.limits)
 
 
 def counts(batch: Batch, placed: set[PodId]) -> tuple[int, ...]:

@@ -215,6 +215,7 @@ class Replica:
             self._kept(Subsystem.STATUS, parts.status.run),
             *([] if self._reporter is None else [self._kept(Subsystem.STATUS, self._reporter.run)]),
             *self._admission_check(),
+            *([] if parts.kept_nodes is None else [self._kept(Subsystem.HOLDS, parts.kept_nodes.run)]),
         )
 
     def _admission_check(self) -> tuple[Coroutine[Any, Any, None], ...]:

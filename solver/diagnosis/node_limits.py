@@ -68,7 +68,7 @@ def reasons(
 
 
 def _message(limit: NodeLimit, left: int, size: int) -> str:
-    whose = f"{limit.owner} adds no more nodes for it: its limit `{limit.resource}: {limit.limit}`"
+    whose = f'{limit.owner} adds no more nodes for it: its limit "{limit.resource}: {limit.limit}"'
     if limit.resource == _NODES:
         return f"{whose} leaves {left}"
     rest, node = amount_of(limit.resource, max(0, left)), amount_of(limit.resource, size)

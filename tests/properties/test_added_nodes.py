@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,9 @@ from solver.domain import (
     Plan,
     PodId,
     Policy,
+    SearchParams,
     SearchReport,
+    SearchStage,
     SearchStatus,
     Snapshot,
 )
@@ -78,6 +81,25 @@ def test_what_is_promised_keeps_every_rule_and_starts_when_it_is_decided_again(s
     assert verify.check(there, asked.batch, promised, Policy()) == ()
     placed = {each.pod for each in found.placements}
     assert counts(asked.batch, {each.pod for each in again.placements}) == counts(asked.batch, placed)
+
+
+@settings(max_examples=CASES)
+@given(seed=st.integers(0, 2**32))
+def test_columns_keep_limits_and_prove_nothing_that_is_not_so(seed: int) -> None:
+    """Without the exact model, which decides such small cases before columns are made."""
+    asked = case(seed)
+    params = SearchParams(tiny_terms=0, tiny_packing_terms=0, without=frozenset({SearchStage.EXACT, SearchStage.LNS}))
+    found = nodes_to_add(
+        asked.snapshot, asked.batch, Policy(), asked.shapes, replace(budget(), params=params), limits=asked.limits
+    )
+    least = cheapest(asked)
+
+    assert verify.check_added(found.nodes, asked.shapes, asked.limits) == ()
+    placed = counts(asked.batch, {each.pod for each in found.placements})
+    assert placed <= least.counts
+    if found.is_complete:
+        assert placed == least.counts
+        assert found.least_price <= least.price <= found.price
 
 
 @pytest.mark.parametrize("seed", range(20))

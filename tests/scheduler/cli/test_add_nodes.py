@@ -161,7 +161,7 @@ def test_a_node_pool_s_limit_is_about_its_shapes_together(tmp_path: Path, cluste
     assert [(each["reasons"][0]["code"], each["reasons"][0]["message"]) for each in found["plan"]["unplaced"]] == [
         (
             "NodeLimit",
-            "NodePool gpus adds no more nodes for it: its limit `cpu: 34` leaves 2, and a node has 8",
+            'NodePool gpus adds no more nodes for it: its limit "cpu: 34" leaves 2, and a node has 8',
         )
     ] * 2
 
@@ -187,7 +187,7 @@ def test_a_pool_at_its_limit_says_so(tmp_path: Path, cluster: Path, capsys: Capt
 
     printed = " ".join(capsys.readouterr().out.split())
     assert "No more nodes can be had: 0 of 2 pods would start on those that exist." in printed
-    assert "NodePool gpus adds no more nodes for it: its limit `nodes: 1` leaves 0" in printed
+    assert 'NodePool gpus adds no more nodes for it: its limit "nodes: 1" leaves 0' in printed
 
 
 def test_the_most_of_a_shape_is_named(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
@@ -195,7 +195,7 @@ def test_the_most_of_a_shape_is_named(tmp_path: Path, cluster: Path, capsys: Cap
     status, found = add_nodes(tmp_path, cluster, capsys, *gang(3, 4), shapes=shapes)
     assert (status, counts(found)) == (1, {"four": 1})
     (waiting,) = found["plan"]["unplaced"]
-    assert waiting["reasons"][0]["message"] == ("shape four adds no more nodes for it: its limit `nodes: 1` leaves 0")
+    assert waiting["reasons"][0]["message"] == ('shape four adds no more nodes for it: its limit "nodes: 1" leaves 0')
 
 
 @pytest.mark.parametrize(

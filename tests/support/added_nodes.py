@@ -180,6 +180,30 @@ def _gangs(draw: random.Random, pods: list[Pod]) -> tuple[list[Gang], list[Pod]]
     return gangs, [*made, *left]
 
 
+def packing_case(seed: int) -> AddedNodesCase:
+    """Draw up to 16 pods of few sizes for nodes of three shapes, which limits do not leave enough of."""
+    draw = random.Random(seed)  # noqa: S311 -- as above
+    shapes = tuple(
+        NodeShape(
+            name=f"s{count}",
+            node=b.node(f"of-s{count}", cpu=64),
+            slices=(b.gpu_slice(f"of-s{count}", count=count),),
+            price=draw.randint(count, 2 * count),
+        )
+        for count in (3, 4, 7)
+    )
+    sizes = [draw.choice((1, 2, 2, 3, 5)) for _ in range(draw.randint(8, 16))]
+    claims = [b.claim(f"c{number}", b.request("r", count=size)) for number, size in enumerate(sizes)]
+    pods = [b.pod(f"p{number}", f"c{number}", priority=draw.choice((0, 0, 5))) for number in range(len(sizes))]
+    own = tuple((shape.name, draw.choice((2000, 3000, 5000))) for shape in shapes)
+    limits = (
+        NodeLimit(owner="pool", resource="nodes", limit="", left=draw.randint(2, 5), sizes=(("s3", 1), ("s7", 1))),
+        NodeLimit(owner="pool", resource="cpu", limit="", left=draw.randint(6000, 20_000), sizes=own),
+    )
+    order = sorted(pods, key=lambda pod: -pod.priority)
+    return AddedNodesCase(b.snapshot(claims, b.gpu_class()), b.batch(*order), shapes, limits)
+
+
 def cheapest(case: AddedNodesCase) -> Cheapest:
     """Try everything."""
     return _Oracle(case).answer()

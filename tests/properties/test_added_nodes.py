@@ -15,15 +15,22 @@ from solver.domain import (
     AddedNodes,
     Batch,
     Budget,
+    NodeLimit,
+    Placement,
     Plan,
+    Pod,
     PodId,
     Policy,
+    Reason,
+    ReasonCode,
     SearchParams,
     SearchReport,
     SearchStage,
     SearchStatus,
     Snapshot,
+    Unplaced,
 )
+from tests.support import builders as b
 from tests.support.added_nodes import AddedNodesCase, case, cheapest, packing_case
 from tests.support.large_additions import LargeCase, large_case
 
@@ -116,7 +123,9 @@ def test_without_its_dearest_node_less_starts(seed: int) -> None:
         assert placed < counts(asked.batch, {each.pod for each in found.placements}), price_of[gone.shape]
 
 
-def confirmed(asked: LargeCase, deterministic_seconds: float) -> confirmed_nodes.Confirmed:
+def confirmed(
+    asked: LargeCase, deterministic_seconds: float, limits: tuple[NodeLimit, ...] = ()
+) -> confirmed_nodes.Confirmed:
     """Find the nodes where a decision of the scheduler has so many seconds."""
     record = Record(
         cause="a test",
@@ -126,7 +135,7 @@ def confirmed(asked: LargeCase, deterministic_seconds: float) -> confirmed_nodes
         seconds=SECONDS,
         deterministic_seconds=deterministic_seconds,
     )
-    return confirmed_nodes.find(record, asked.batch, asked.shapes)
+    return confirmed_nodes.find(record, asked.batch, asked.shapes, limits)
 
 
 @pytest.mark.parametrize("seed", range(LARGE_CASES))
@@ -140,6 +149,54 @@ def test_everything_that_is_promised_starts_in_a_large_cluster(seed: int) -> Non
     assert promised <= {each.pod for each in again.placements}
     assert promised | {each.pod for each in found.waiting} == {pod.id for pod in asked.batch.pods}
     assert found.least_price <= found.price
+
+
+@pytest.mark.parametrize("deterministic_seconds", [4.0, 1e-6])
+def test_limits_hold_in_a_large_cluster_also_where_nodes_are_added_later(deterministic_seconds: float) -> None:
+    """With next to no time the decision leaves pods out, and nodes are added for them within the same limits."""
+    asked = large_case(0, 60, 30)
+    sizes = tuple((shape.name, dict(shape.node.allocatable)["cpu"]) for shape in asked.shapes if "-a" in shape.name)
+    limits = (
+        NodeLimit(owner="a", resource="cpu", limit="500", left=500_000, sizes=sizes),
+        NodeLimit(owner="b", resource="nodes", limit="1", left=1, sizes=(("p8-b", 1), ("p4-b", 1))),
+        NodeLimit(owner="b", resource="nodes", limit="1", left=1, sizes=(("p2-b", 1), ("p1-b", 1))),
+    )
+
+    found, there = confirmed(asked, deterministic_seconds, limits)
+
+    assert verify.check_added(found.nodes, asked.shapes, limits) == ()
+    promised = Plan(
+        placements=found.placements,
+        allocations=found.allocations,
+        unplaced=found.waiting,
+        report=SearchReport(status=SearchStatus.FEASIBLE),
+    )
+    assert verify.check(there, asked.batch, promised, Policy()) == ()
+    waiting = {each.pod for each in found.waiting}
+    assert waiting.isdisjoint({each.pod for each in found.placements})
+    assert any(reason.code is ReasonCode.NODE_LIMIT for each in found.waiting for reason in each.reasons)
+
+
+def waiting(pod: Pod) -> Unplaced:
+    return Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=(Reason(code=ReasonCode.OUTRANKED, message="others"),))
+
+
+@pytest.mark.parametrize(
+    ("placed", "is_complete"), [("ab", True), ("abc", True), ("ac", False), ("a", False), ("c", False)]
+)
+def test_an_answer_is_complete_if_all_that_the_search_places_have_a_place(placed: str, *, is_complete: bool) -> None:
+    """The search has placed `a` and `b`; that the decision places `c` instead of one of them makes up for nothing."""
+    a, other, c = (b.pod(name) for name in "abc")
+    found = AddedNodes(
+        placements=tuple(
+            Placement(pod=pod.id, pod_uid=pod.uid, node="n") for pod in (a, other, c) if pod.id.name in placed
+        ),
+        waiting=(waiting(c),),
+        is_complete=True,
+    )
+    kept = confirmed_nodes.with_waiting(found, Batch(pods=(a, other, c)))
+    assert kept.is_complete is is_complete
+    assert sorted(each.pod.name for each in kept.waiting) == sorted(set("abc") - set(placed))
 
 
 def test_a_decision_that_finds_less_gets_more_nodes() -> None:

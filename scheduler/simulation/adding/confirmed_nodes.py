@@ -65,7 +65,7 @@ def find(asked: Record, batch: Batch, shapes: Sequence[NodeShape], limits: Seque
     there = search.with_nodes(found)
     decided = search.decided(there)
     kept = replace(found, placements=decided.placements, allocations=decided.allocations)
-    return Confirmed(_with_waiting(kept, batch), there)
+    return Confirmed(with_waiting(kept, batch), there)
 
 
 class _Search(NamedTuple):
@@ -123,10 +123,10 @@ class _Search(NamedTuple):
             price=found.price + more.price,
             is_proven=False,
         )
-        return _with_waiting(both, batch)
+        return with_waiting(both, batch)
 
 
-def _with_waiting(found: AddedNodes, batch: Batch) -> AddedNodes:
+def with_waiting(found: AddedNodes, batch: Batch) -> AddedNodes:
     """Let the pods wait that have no place any more; the answer is complete if the search found none for them, too."""
     placed = {each.pod for each in found.placements}
     known = {each.pod: each for each in found.waiting}

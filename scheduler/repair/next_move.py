@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -73,8 +73,16 @@ class ClusterView:
     are_wanted_placed: Callable[[], bool]
 
 
+_MOVING: Final = {Act.BEGIN, Act.NOTE, Act.EVICT}
+
+
 def next_act(plan: RepairPlan, record: PlanRecord, view: ClusterView) -> NextAct:
     """Decide what to do for an approved plan, a plan under way, or one that was paused or cancelled."""
+    act = _next_act(plan, record, view)
+    return NextAct(Act.WAIT, message=record.halted) if record.halted and act.act in _MOVING else act
+
+
+def _next_act(plan: RepairPlan, record: PlanRecord, view: ClusterView) -> NextAct:
     begun = [move for move in plan.spec.moves if (seen := plan.progress(move.uid)) and seen.state is MoveState.EVICTING]
     act = _under_way(plan, begun, record, view)
     if act is not None:

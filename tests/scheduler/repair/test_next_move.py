@@ -26,6 +26,7 @@ def act(
     placed: bool = True,
     is_open: bool = True,
     settings: RepairSettings = SETTINGS,
+    halted: str = "",
 ) -> NextAct:
     def held(left: Sequence[PlannedMove]) -> dict[str, str]:
         return {each.uid: f"hold/{each.step}" for each in left if each.step in rooms and each.target}
@@ -40,7 +41,7 @@ def act(
         successor=successor,
         are_wanted_placed=lambda: placed,
     )
-    return next_act(of, PlanRecord([of], settings, NOW), view)
+    return next_act(of, PlanRecord([of], settings, NOW, halted), view)
 
 
 def test_first_room_is_held_then_the_budget_is_noted_then_the_pod_is_evicted() -> None:
@@ -171,3 +172,14 @@ def test_a_pod_that_takes_its_time_to_end_is_waited_for_while_its_room_is_held()
     assert act(late, pods={"a": ending}).act is Act.WAIT
     over = act(late, pods={"a": ending}, is_open=False)
     assert (over.act, over.noted[0].state) == (Act.SETTLE, MoveState.FAILED)
+
+
+def test_nothing_moves_while_an_upgrade_runs_and_what_is_on_the_way_is_followed() -> None:
+    waits = NextAct(Act.WAIT, message="an upgrade runs")
+    noted = plan(A, B, done=[evicted("a", 1)])
+
+    assert act(plan(A, B), pods={"a": RUNS}, halted="an upgrade runs") == waits
+    assert act(plan(A, B), pods={"a": RUNS}, rooms=(1,), halted="an upgrade runs") == waits
+    assert act(noted, pods={"a": RUNS}, rooms=(1,), halted="an upgrade runs") == waits
+    assert act(noted, rooms=(1,), successors=("a",), halted="an upgrade runs").act is Act.SETTLE
+    assert act(plan(A, done=[evicted("a", 50, MoveState.MOVED)]), halted="an upgrade runs").state is PlanState.DONE

@@ -38,6 +38,8 @@ _PERIOD_SECONDS: Final = 1.0
 """Between two looks at deadlines and owners."""
 _TOGETHER_SECONDS: Final = 0.1
 """Changes within this time are handled together."""
+_NOTE_SECONDS: Final = 1.0
+"""Between two notes of what was used up of a hold: each writes all of it, and the pods say it themselves meanwhile."""
 _AGAIN_SECONDS: Final = 5.0
 """A write that the watch does not show is sent again after this time."""
 _LATE_SECONDS: Final = 60.0
@@ -125,6 +127,7 @@ class HoldKeeper:
         """Holds by name that were given up before it was known whether they are stored."""
         self._sent: Final[Cooldown[tuple[str, str]]] = Cooldown(_AGAIN_SECONDS, clock)
         """Writes by uid and version of the hold ("" for its deletion)."""
+        self._noted: Final[Cooldown[str]] = Cooldown(_NOTE_SECONDS, clock)
         self._nodes: Final[dict[str, None]] = {}
         self._pools: Final[dict[PoolId, None]] = {}
         """Nodes and pools of which others may have got held room."""
@@ -373,8 +376,11 @@ class HoldKeeper:
     async def _write_status(self, hold: DeviceHold) -> None:
         """Write which places are used up and lost, unless the hold ends."""
         now = self._cluster.holds.unwritten(hold.name)
-        if now is None or now.uid in self._ends or not self._sent.try_start((now.uid, now.resource_version)):
+        if now is None or now.uid in self._ends or now.uid in self._noted:
             return
+        if not self._sent.try_start((now.uid, now.resource_version)):
+            return
+        self._noted.start(now.uid)
         with self._confined(hold=hold.name):
             try:
                 send = partial(hold_writes.note_places, self._client, now, now.used, now.lost)

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.kube.repair_plans import MoveProgress, MoveState, PlannedMove, RepairPlan, seconds_of
+from scheduler.kube.repair_plans import MoveProgress, PlannedMove, RepairPlan, seconds_of
 from scheduler.settings.repairs import RepairSettings
 from solver.domain import RepairRules
 

@@ -203,7 +203,7 @@ class Executor:
         return bool(moves)
 
     async def _evict_step(self, plan: RepairPlan, moves: Sequence[PlannedMove]) -> MoveProgress | None:
-        """Evict pods together: first all are tried, and where one is refused none is evicted. Return the refused."""
+        """Evict pods together: of several, all are tried first, and one that is refused keeps all. Return that one."""
         pods = {move.uid: self._pod(move) for move in moves}
         victims = {
             move.uid: Victim(
@@ -211,7 +211,7 @@ class Executor:
             )
             for move in moves
         }
-        for is_trial in (True, False):
+        for is_trial in (True, False) if len(moves) > 1 else (False,):
             for move in moves:
                 send = partial(self._send_eviction, plan, move, victims[move.uid], is_trial=is_trial)
                 try:

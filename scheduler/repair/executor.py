@@ -33,6 +33,10 @@ _WANTED: Final = "wanted"
 _log: Final = logs.logger()
 
 
+class _RoomUsedError(Exception):
+    """The room for the successor of a pod was lost or used while the pod's eviction waited for its turn."""
+
+
 def hold_name(plan: RepairPlan, part: int | str) -> str:
     """Name the hold for steps by the first of them, or that for the pods that the plan is for."""
     return f"{plan.name}-{part}"
@@ -216,6 +220,8 @@ class Executor:
                 send = partial(self._send_eviction, plan, move, victims[move.uid], is_trial=is_trial)
                 try:
                     await self._parts.writer.write(send)
+                except _RoomUsedError:  # the next look finds another place, or none
+                    return None
                 except EvictionBlocked as error:
                     progress = plan.progress(move.uid)
                     message = f"pod {move.pod}: {error}"
@@ -233,7 +239,7 @@ class Executor:
         """Send an eviction, unless the room of the successor was lost while it waited for its turn."""
         progress = plan.progress(move.uid)
         if move.target and not (progress is not None and self._parts.cluster.holds.is_open(progress.place)):
-            raise EvictionBlocked("the room for its successor is held no more")
+            raise _RoomUsedError
         await pod_writes.evict(self._parts.client, victim, is_trial=is_trial, timeout_seconds=timeout_seconds)
 
     async def _tell(self, plan: RepairPlan, victim: Victim, pod: Pod | None) -> None:
@@ -293,10 +299,10 @@ class Executor:
         pod = self._parts.cluster.observed_pod(move.pod)
         return pod if pod is not None and pod.uid == move.uid and not pod.is_terminal else None
 
-    def _successor(self, move: PlannedMove, place: str) -> Successor | None:
-        """Return the bound pod that has used the place of a move."""
-        on_target = self._parts.cluster.observed_pods_on(move.target)
-        found = next((pod for pod in on_target if pod.place == place), None)
+    def _successor(self, _: PlannedMove, place: str) -> Successor | None:
+        """Return the bound pod that has used the place of a move, on whatever node."""
+        naming = map(self._parts.cluster.observed_pod, self._parts.cluster.holds.pods_naming(place))
+        found = next((pod for pod in naming if pod is not None and pod.node_name and pod.place == place), None)
         return None if found is None else Successor(found.id.name, found.uid)
 
     def _are_wanted_placed(self, plan: RepairPlan) -> bool:

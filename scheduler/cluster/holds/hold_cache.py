@@ -80,6 +80,10 @@ class HoldCache:
         place = self._places.get(seat.rpartition("/")[0], ((), {}))[1].get(seat)
         return place is not None and seat in self._on_node.get(place.node, {})
 
+    def pods_naming(self, seat: str) -> Collection[PodId]:
+        """Return the pods that name a place (`Seat.id`) as theirs."""
+        return self._naming.get(seat, {}).keys()
+
     def has_seat_for(self, pod: Pod) -> bool:
         """Whether some place may be for a pod; of several pods there may be too few."""
         return bool(self._matchers.selecting(pod))

@@ -49,6 +49,7 @@ from scheduler.status.misspelled_schedulers import MisspelledSchedulers
 from scheduler.status.quota_status import QuotaParts, QuotaStatusWriter
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.watches import Watches
+from scheduler.worker.decision_recorder import DecisionRecorder
 
 T = TypeVar("T")
 Followers = tuple[ManuallyBoundPods, MisspelledSchedulers, SuspectDevices]
@@ -243,7 +244,8 @@ class Replica:
     def _make_repairer(self) -> Repairer:
         """Make what repairs the fleet, where the settings say so."""
         parts = self._parts
-        access = AdvisorParts(self._context.client, parts.writer, parts.cluster, parts.queue, parts.worker)
+        recorder = DecisionRecorder(self._context.settings.history.files, self._context.metrics)
+        access = AdvisorParts(self._context.client, parts.writer, parts.cluster, parts.queue, parts.worker, recorder)
         reports = parts.status, self._context.metrics
         return Repairer(access, parts.holds, reports, self._context.settings, upgrade=self._upgrade)
 

@@ -79,8 +79,10 @@ class Executor:
                 return await self._evict(plan, act.moves)
             case Act.SETTLE:
                 await self._settle(plan, act.noted)
-                # More successors come: each note writes the whole status, so those that come meanwhile share one.
-                return len(plan.status.moves) < len(plan.spec.moves) or len(act.noted) == plan.on_the_way
+                # Each note writes the whole status: where only successors are waited for, some share one.
+                are_moved = all(each.state is MoveState.MOVED for each in act.noted)
+                is_begun = len(plan.status.moves) == len(plan.spec.moves)
+                return not (are_moved and is_begun and len(act.noted) < plan.on_the_way)
             case Act.END:
                 await self.end(plan, act.state, act.message)
         return True

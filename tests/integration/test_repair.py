@@ -143,6 +143,8 @@ def test_a_successor_may_come_to_the_node_and_to_devices_of_its_predecessor(
 
 
 REPLICA_SETS = "/apis/apps/v1/namespaces/dovetail-system/replicasets"
+RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+"""What the namespace's pod security standard wants."""
 
 
 @pytest.fixture
@@ -151,7 +153,9 @@ def revisions(world: World) -> Iterator[list[str]]:
     names = [f"{world.word}-{revision}" for revision in ("old", "new")]
     for name in names:
         labels = {"app.kubernetes.io/name": "dovetail", "pod-template-hash": name}
-        spec = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "example.com/none"}]}
+        container = {"name": "main", "image": "example.com/none", "securityContext": RESTRICTED}
+        pod_context = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+        spec = {"schedulerName": "nobody", "containers": [container], "securityContext": pod_context}
         template = {"metadata": {"labels": labels}, "spec": spec}
         body = {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}, "template": template}}
         world.plane.request("POST", REPLICA_SETS, body)

@@ -75,6 +75,15 @@ class HoldCache:
         found = {key: seat for pool in pools for key, seat in self._in_pool.get(pool, {}).items()}
         yield from found.values()
 
+    def is_open(self, seat: str) -> bool:
+        """Whether a place (`Seat.id`) is held, and neither used up nor lost."""
+        place = self._places.get(seat.rpartition("/")[0], ((), {}))[1].get(seat)
+        return place is not None and seat in self._on_node.get(place.node, {})
+
+    def pods_naming(self, seat: str) -> Collection[PodId]:
+        """Return the pods that name a place (`Seat.id`) as theirs."""
+        return self._naming.get(seat, {}).keys()
+
     def has_seat_for(self, pod: Pod) -> bool:
         """Whether some place may be for a pod; of several pods there may be too few."""
         return bool(self._matchers.selecting(pod))
@@ -191,22 +200,30 @@ class HoldCache:
         self._refreshed_of(seats)
 
     def _refreshed_of(self, seats: Collection[str]) -> tuple[Transition, ...]:
-        """Show the holds of some places anew."""
-        found = (self._name_of.get(each.rpartition("/")[0]) for each in sorted(seats))
-        names = dict.fromkeys(name for name in found if name is not None)
-        return tuple(transition for name in names for transition in self._refreshed(name))
+        """Show some places anew, at the cost of these alone: pods of a hold of many places come one by one."""
+        of_name: dict[str, list[str]] = {}
+        for seat in sorted(seats):
+            name = self._name_of.get(seat.rpartition("/")[0])
+            if name is not None:
+                of_name.setdefault(name, []).append(seat)
+        return tuple(transition for name, keys in of_name.items() for transition in self._refreshed(name, keys))
 
-    def _refreshed(self, name: str) -> tuple[Transition, ...]:
-        """Show a hold anew; return what its places held before or hold now, as transitions of pods and claims."""
+    def _refreshed(self, name: str, keys: Collection[str] | None = None) -> tuple[Transition, ...]:
+        """
+        Show a hold, or some of its places, anew.
+
+        Return what the places held before or hold now, as transitions of pods and claims.
+        """
         before, hold = self._shown.get(name), self._observed.get(name) or self._made.get(name)
         if hold is not None and (before is None or before.key != hold.key):  # pods may have come before it
             places = self._places_of(hold)
             self._bound |= dict.fromkeys(key for key in places if self._is_taken(key, seen_alone=True))
-        after = None if hold is None else self._overlaid(hold)
+            keys = None
+        after = None if hold is None else self._overlaid(hold, before, keys)
         if before == after:
             return ()
         self._shown.replace(name, after)
-        was, now = self._open_seats(before), self._open_seats(after)
+        was, now = self._open_seats(before, keys), self._open_seats(after, keys)
         if before is not None and (after is None or after.key != before.key):
             self._forget(before)
         if after is not None:
@@ -221,23 +238,33 @@ class HoldCache:
         same = {seat.place for seat in now.values()} if is_named else set()  # the hold has got its uid
         return tuple(each for seat in closed if seat.place not in same for each in _closing(seat))
 
-    def _open_seats(self, hold: DeviceHold | None) -> dict[str, Seat]:
+    def _some_places(self, hold: DeviceHold, keys: Collection[str] | None) -> dict[str, HeldPlace]:
+        """Return some places of a hold by `Seat.id`, all where no keys are given."""
+        places = self._places_of(hold)
+        return places if keys is None else {key: places[key] for key in keys if key in places}
+
+    def _open_seats(self, hold: DeviceHold | None, keys: Collection[str] | None) -> dict[str, Seat]:
         if hold is None:
             return {}
         gone = {*hold.used, *(each.place for each in hold.lost)}
-        return {key: Seat(hold, each) for key, each in self._places_of(hold).items() if each.index not in gone}
+        return {key: Seat(hold, each) for key, each in self._some_places(hold, keys).items() if each.index not in gone}
 
-    def _overlaid(self, hold: DeviceHold) -> DeviceHold:
-        places = self._places_of(hold)
-        known = {each.place for each in hold.lost}
-        used = [each.index for key, each in places.items() if key in self._bound or self._is_taken(key)]
-        lost = [
-            LostPlace(each.index, self._lost[key])
-            for key, each in places.items()
-            if key in self._lost and each.index not in known
+    def _overlaid(self, hold: DeviceHold, shown: DeviceHold | None, keys: Collection[str] | None) -> DeviceHold:
+        """Return a hold with what is used up or lost of its places; without some `keys` it is `shown` already."""
+        now = {place.index: key for key, place in self._some_places(hold, keys).items()}
+        base = hold if keys is None or shown is None else shown
+        written, given_up = {*hold.used}, {each.place for each in hold.lost}
+        used = {index for index in base.used if index in written or index not in now}
+        used |= {index for index, key in now.items() if key in self._bound or self._is_taken(key)}
+        lost = [each for each in base.lost if each.place in given_up or each.place not in now]
+        lost += [
+            LostPlace(index, self._lost[key])
+            for index, key in now.items()
+            if key in self._lost and index not in given_up
         ]
-        shown = hold.with_used(used)
-        return msgspec.structs.replace(shown, lost=tuple(sorted((*hold.lost, *lost)))) if lost else shown
+        found = tuple(sorted(used)), tuple(sorted(lost))
+        is_same = found == (hold.used, hold.lost)
+        return hold if is_same else msgspec.structs.replace(hold, used=found[0], lost=found[1])
 
     def _forget(self, hold: DeviceHold) -> None:
         self._name_of.pop(hold.key, None)

@@ -48,6 +48,7 @@ CASES: Final = (
     Case("example", ("overlays/example",)),
     Case("api", ("overlays/api",), {"api": {"enabled": True}}),
     Case("kueue", ("overlays/kueue",), {"features": {"kueue": True}}),
+    Case("held-nodes", ("overlays/held-nodes",), {"features": {"heldNodes": True}}),
     Case("page", ("overlays/page",), {"page": {"enabled": True}}),
     Case("page-api", ("overlays/page-api",), {"api": {"enabled": True}, "page": {"enabled": True}}),
     Case("observe", ("overlays/observe",), {"scheduler": {"enabled": False}, "observe": {"enabled": True}}),
@@ -64,6 +65,7 @@ CASES: Final = (
                 **_admission("features"),
                 **_admission("limits"),
                 **_admission("allocations", drivers="gpu.nvidia.com", nodes="dovetail-*"),
+                **_admission("holds"),
             }
         },
     ),

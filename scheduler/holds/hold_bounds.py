@@ -1,9 +1,12 @@
-"""Why a hold may not be made: the limits of the configuration, and its form."""
+"""Why a hold may not be made: the limits of the configuration, its form, and what others have of its room."""
 
 from collections import Counter
 from collections.abc import Iterator
 
+from scheduler.cluster import Cluster
+from scheduler.cluster.holds.held_conflicts import objections
 from scheduler.cluster.holds.hold_cache import HeldTotals, HoldCache
+from scheduler.loop_turns import LoopTurns
 from scheduler.settings import HoldLimits
 from solver.domain import DeviceHold
 
@@ -26,6 +29,14 @@ def refusals(hold: DeviceHold, seconds: float, others: HoldCache, limits: HoldLi
     for namespace, count in places.items():
         wanted = HeldTotals(1, count, devices[namespace])
         yield from _too_many(namespace, wanted, others.held(namespace), limits)
+
+
+async def first_objection(cluster: Cluster, hold: DeviceHold) -> str:
+    """Say in turns who has room of a hold that is in the cache already; empty where nobody has."""
+    async for found in LoopTurns().each(objections(cluster.store, cluster.holds, hold)):
+        if found:
+            return found[0]
+    return ""
 
 
 def _too_many(namespace: str, wanted: HeldTotals, held: HeldTotals, limits: HoldLimits) -> Iterator[str]:

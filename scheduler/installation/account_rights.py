@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from scheduler.change import Kind
-from scheduler.features import BASE, CONSEQUENCES, RIGHTS, STATUS_RIGHTS, Feature, Right
+from scheduler.features import BASE, BY_RIGHTS, CONSEQUENCES, RIGHTS, STATUS_RIGHTS, Feature, Right
 from scheduler.kube import discovery, paths
 from scheduler.kube.client import Client
 from scheduler.kube.errors import DecodeError, Forbidden
@@ -67,7 +67,8 @@ async def missing_rights(client: Client, account: AccountName, name: Installatio
             *map(str, await _lacking(client, account, BASE, served)),
             *await _lacking_of_lease(client, account, name),
         ]
-        features = [(each, await _lacking(client, account, RIGHTS[each], served)) for each in Feature]
+        wanted = [each for each in Feature if each not in BY_RIGHTS]
+        features = [(each, await _lacking(client, account, RIGHTS[each], served)) for each in wanted]
         silent = [(each, await _lacking(client, account, rights, served)) for each, rights in STATUS_RIGHTS.items()]
     except Forbidden:
         return None

@@ -125,6 +125,15 @@ class HoldCache:
         found = {key: seat for pool in pools for key, seat in self._in_pool.get(pool, {}).items()}
         yield from found.values()
 
+    def is_open(self, seat: str) -> bool:
+        """Whether a place (`Seat.id`) is held, and neither used up nor lost."""
+        found = self._place(seat)
+        return found is not None and seat in found[0].seats
+
+    def pods_naming(self, seat: str) -> Collection[PodId]:
+        """Return the pods that name a place (`Seat.id`) as theirs."""
+        return self._naming.get(seat, {}).keys()
+
     def has_seat_for(self, pod: Pod) -> bool:
         """Whether some place may be for a pod; of several pods there may be too few."""
         return bool(self._matchers.selecting(pod))

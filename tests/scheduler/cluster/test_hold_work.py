@@ -209,3 +209,21 @@ def test_places_of_one_pool_are_compared_together() -> None:
     apart = [h.place(of_label(n), f"n{n:04}") for n in range(1, FEW - 1)]
     found = list(objections(cluster.store, cluster.holds, h.hold("big", twice[0], *apart, *apart, twice[1])))
     assert sum(map(bool, found)) == 1
+
+
+def test_a_pod_that_uses_one_of_many_places_of_a_hold_costs_that_place() -> None:
+    """A repair of many moves has one hold: its pods come one by one."""
+    costs = []
+    for count in (FEW, MANY):
+        cluster, hold_uid = Cluster(), "one-x"
+        places = [h.place(of_label(n), f"n{n:04}", "gpu-0") for n in range(count)]
+        show(cluster, replace(h.hold("one", *places), uid=hold_uid))
+        pod = replace(b.pod("p", labels={"app": "w7"}, node_name="n0007"), place=f"{hold_uid}/7")
+
+        def used_up(cluster: Cluster = cluster, pod: Pod = pod) -> None:
+            cluster.apply(seen(pod))
+            assert not cluster.holds.is_open(pod.place)
+            cluster.apply(Change(kind=Kind.PODS, key=str(pod.id), value=None))
+
+        costs.append(work(used_up))
+    assert costs[1] <= GROWTH * costs[0]

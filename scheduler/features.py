@@ -33,6 +33,17 @@ class Feature(StrEnum):
 OFF_BY_DEFAULT: Final = frozenset({Feature.KUEUE})
 """Features that a setting switches on; else nobody misses their rights."""
 
+TITLES: Final[Mapping[Feature, str]] = {
+    Feature.PREEMPTION: "preemption",
+    Feature.EXTENDED_RESOURCES: "extended resources",
+    Feature.VOLUMES: "volumes",
+    Feature.POD_GROUPS: "PodGroups",
+    Feature.KUEUE: "Kueue's admission check",
+    Feature.HOLDS: "DeviceHolds",
+    Feature.QUOTAS: "DeviceQuotas",
+}
+"""What a feature is called in a sentence."""
+
 CONSEQUENCES: Final[Mapping[Feature, str]] = {
     Feature.PREEMPTION: "no pod is evicted for another one",
     Feature.EXTENDED_RESOURCES: "pods whose extended resources are served by devices (DRA) wait",

@@ -8,7 +8,6 @@ from typing import Final
 import msgspec
 
 from scheduler.history.recent_work import MINUTES
-from scheduler.installation.account_rights import is_of_base
 from scheduler.installation.installed_pods import LEASE, InstalledPods, ReplicaPod
 from scheduler.observe.health import CheckState
 from scheduler.simulation import printing
@@ -137,12 +136,12 @@ def _rights(seen: InstalledPods) -> Iterator[Finding]:
     elif seen.missing is None and report is not None:
         said = next((each.message for each in report.checks if each.name == "rights"), "")
         state = FindingState.WARNING if said else FindingState.OK
-        yield Finding(state, "rights", said or "the account has the rights of every feature")
+        yield Finding(state, "rights", said or "the account has the rights that the configuration needs")
     elif seen.missing == ():
-        yield Finding(FindingState.OK, "rights", "the account has the rights of every feature")
+        yield Finding(FindingState.OK, "rights", "the account has the rights that the configuration needs")
     for each in seen.missing or ():
-        state = FindingState.FAILED if is_of_base(each) else FindingState.WARNING
-        yield Finding(state, "rights", f"the account may not {each}", "apply the manifests that it names")
+        state = FindingState.FAILED if each.is_of_base else FindingState.WARNING
+        yield Finding(state, "rights", each.message, each.command)
 
 
 def _checks(report: LeaderReport) -> Iterator[Finding]:

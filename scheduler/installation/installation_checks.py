@@ -7,7 +7,6 @@ from typing import Final
 import msgspec
 
 from scheduler.change import Kind
-from scheduler.installation.account_rights import is_of_base
 from scheduler.installation.findings import Finding, FindingState
 from scheduler.installation.gate_probes import PROBES
 from scheduler.installation.installed_pods import InstalledPods
@@ -120,11 +119,10 @@ def _rights(seen: InstalledPods) -> Iterator[CheckLine]:
     if seen.missing is None:
         yield CheckLine(CheckResult.SKIPPED, "roles", "there is no account to ask about, or you may not ask")
     elif not seen.missing:
-        yield CheckLine(CheckResult.PASSED, "roles", "the account has the rights of deploy/base and of every component")
+        yield CheckLine(CheckResult.PASSED, "roles", "the account has the rights that the configuration needs")
     for each in seen.missing or ():
-        result = CheckResult.FAILED if is_of_base(each) else CheckResult.WARNING
-        step = "apply the manifests that it names, or live without"
-        yield CheckLine(result, "roles", f"the account may not {each}", step)
+        result = CheckResult.FAILED if each.is_of_base else CheckResult.WARNING
+        yield CheckLine(result, "roles", each.message, each.command)
 
 
 def _leader(seen: InstalledPods, namespace: str) -> CheckLine:

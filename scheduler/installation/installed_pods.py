@@ -3,13 +3,14 @@
 import asyncio
 import datetime as dt
 import re
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
 from scheduler.change import Kind
-from scheduler.installation.account_rights import AccountName, InstallationName, missing_rights
+from scheduler.features import Feature
+from scheduler.installation.account_rights import AccountName, InstallationName, MissingRights, missing_rights
 from scheduler.kube import paths
 from scheduler.kube.access import ClusterAccess, wait_for
 from scheduler.kube.client import Client, pages
@@ -82,7 +83,7 @@ class InstalledPods(NamedTuple):
     has_namespace: bool | None
     replicas: tuple[ReplicaPod, ...] | None
     lease: SeenLease | None
-    missing: tuple[str, ...] | None
+    missing: tuple[MissingRights, ...] | None
     class_drivers: Mapping[str, tuple[str, ...]]
     forbidden: tuple[str, ...]
 
@@ -170,12 +171,16 @@ class _Class(msgspec.Struct, frozen=True):
 _class: Final = msgspec.json.Decoder(_Class)
 
 
-def read(access: ClusterAccess, name: InstallationName) -> InstalledPods:
-    """Read an installation. Raise `KubeError`, but not for what the caller may not read."""
-    return wait_for(_read(access, name))
+def read(access: ClusterAccess, name: InstallationName, features: Collection[Feature]) -> InstalledPods:
+    """
+    Read an installation that wants some features.
+
+    Raise `KubeError`, but not for what the caller may not read.
+    """
+    return wait_for(_read(access, name, features))
 
 
-async def _read(access: ClusterAccess, name: InstallationName) -> InstalledPods:
+async def _read(access: ClusterAccess, name: InstallationName, features: Collection[Feature]) -> InstalledPods:
     forbidden: list[str] = []
 
     async def permitted(wanted: Awaitable[T], what: str) -> T | None:
@@ -195,7 +200,7 @@ async def _read(access: ClusterAccess, name: InstallationName) -> InstalledPods:
         )
         accounts = {each.account for each in replicas or ()}
         account = AccountName(name.namespace, accounts.pop()) if accounts else None
-        missing = None if account is None else await missing_rights(client, account, name)
+        missing = None if account is None else await missing_rights(client, account, name, features)
     return InstalledPods(version.git, is_there, replicas, lease, missing, drivers or {}, tuple(forbidden))
 
 

@@ -137,7 +137,7 @@ class _Checks:
 
         namespace, election = self._options.dovetail_namespace, self._settings.leader_election
         name = InstallationName(namespace, election.lease_namespace or namespace, election.lease_name)
-        seen = installed_pods.read(self._access, name)
+        seen = installed_pods.read(self._access, name, self._settings.features)
         self._runs = seen.runs or bool(seen.forbidden)
         label = self._settings.metrics.node_group_label
         policy = self._settings.policy(self._settings.profiles[0].scheduler_name)

@@ -73,7 +73,7 @@ def _read(
 
     namespace, election = options.dovetail_namespace, settings.leader_election
     name = InstallationName(namespace, election.lease_namespace or namespace, election.lease_name)
-    seen = installed_pods.read(access, name)
+    seen = installed_pods.read(access, name, settings.features)
     cluster, forbidden = _cluster(access, settings, seen.class_drivers)
     now = dt.datetime.now(dt.UTC)
     found = (*findings.of_scheduler(seen, namespace, now), *(cluster.findings if cluster is not None else ()))

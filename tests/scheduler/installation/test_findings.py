@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from scheduler.history.recent_work import WorkCounts
 from scheduler.installation import findings
+from scheduler.installation.account_rights import MissingRights
 from scheduler.installation.findings import FindingState
 from scheduler.installation.installed_pods import InstalledPods, ReplicaPod, SeenLease
 from scheduler.observe.health import CheckState
@@ -49,6 +50,7 @@ def test_a_healthy_scheduler() -> None:
     assert said["decisions"][1] == "in 10 minutes: 4 decisions, the longest 0.5 s; 7 pods bound, 1 evicted"
 
 
+EVICTIONS = MissingRights("preemption", ("delete pods",), "no pod is evicted", "deploy/components/preemption")
 BROKEN = PODS[1]._replace(is_ready=False, why="ImagePullBackOff: no such image")
 
 
@@ -127,17 +129,17 @@ BROKEN = PODS[1]._replace(is_ready=False, why="ImagePullBackOff: no such image")
             id="two images",
         ),
         pytest.param(
-            {"missing": ("list pods: it schedules nothing; deploy/base grants it",)},
+            {"missing": (MissingRights("", ("list pods",), "it schedules nothing", "deploy/base"),)},
             "rights",
             FindingState.FAILED,
-            "the account may not list pods",
+            "rights for scheduling are missing (list pods): it schedules nothing",
             id="a right of the base",
         ),
         pytest.param(
-            {"missing": ("delete pods: no pod is evicted; deploy/components/preemption grants it",)},
+            {"missing": (EVICTIONS,)},
             "rights",
             FindingState.WARNING,
-            "the account may not delete pods",
+            "rights for preemption are missing (delete pods): no pod is evicted",
             id="a right of a feature",
         ),
         pytest.param(
@@ -193,3 +195,15 @@ def test_what_is_wrong_is_said(changed: dict[str, Any], about: str, state: Findi
 def test_defects_of_a_leader_that_is_gone_are_still_said() -> None:
     lease = with_report(defects=1)._replace(is_renewed=False)
     assert found(lease=lease, replicas=())["defects"][0] is FindingState.WARNING
+
+
+def test_many_missing_rights_are_one_line_with_the_command_that_grants_them() -> None:
+    rights = tuple(f"{verb} workloads.kueue.x-k8s.io" for verb in ("get", "list", "watch", "patch"))
+    lacking = MissingRights("Kueue's admission check", rights, "nothing is let in", "deploy/components/kueue")
+    (line,) = (
+        each
+        for each in findings.of_scheduler(HEALTHY._replace(missing=(lacking,)), "dovetail-system", NOW)
+        if each.about == "rights"
+    )
+    assert line.message == "rights for Kueue's admission check are missing (4): nothing is let in"
+    assert line.next_step == "kubectl apply -k deploy/components/kueue"

@@ -10,7 +10,7 @@ from scheduler.installation import check_output, installation_checks
 from scheduler.installation.installation_checks import CheckLine, CheckResult
 from scheduler.installation.trial_pod import TrialStep
 from scheduler.kube.discovery import DiscoveredKinds
-from tests.scheduler.installation.test_findings import HEALTHY, LEASE, PODS
+from tests.scheduler.installation.test_findings import EVICTIONS, HEALTHY, LEASE, PODS
 
 SERVED = DiscoveredKinds(paths=((Kind.TAINT_RULES, "/x"),), minor=37, git_version="v1.37.2")
 
@@ -62,8 +62,8 @@ def test_an_installation_that_works() -> None:
         ({"replicas": None}, "installed", CheckResult.SKIPPED),
         ({"replicas": (PODS[0]._replace(is_ready=False, why="ErrImagePull: x"),)}, "image", CheckResult.FAILED),
         ({"replicas": (PODS[0]._replace(is_ready=False, why="CrashLoopBackOff"),)}, "replicas", CheckResult.FAILED),
-        ({"missing": ("list x: it schedules nothing; deploy/base grants it",)}, "roles", CheckResult.FAILED),
-        ({"missing": ("delete pods: …; deploy/components/preemption grants it",)}, "roles", CheckResult.WARNING),
+        ({"missing": (EVICTIONS._replace(purpose=""),)}, "roles", CheckResult.FAILED),
+        ({"missing": (EVICTIONS,)}, "roles", CheckResult.WARNING),
         ({"missing": None}, "roles", CheckResult.SKIPPED),
         ({"lease": LEASE._replace(is_renewed=False)}, "leader", CheckResult.FAILED),
         ({"lease": LEASE._replace(is_drained=True)}, "leader", CheckResult.FAILED),

@@ -13,6 +13,7 @@ from scheduler.simulation import printing
 from scheduler.simulation.devices_output import FleetAnswer
 from scheduler.simulation.printing import counted
 from scheduler.status.waiting_pods import waiting_pod
+from solver.domain import NodeSelectorTerm, OwnedDevices
 from solver.domain.fleet import DeviceState, FleetDevice, UnusableCause
 
 _MOST_NAMED: Final = 4
@@ -57,9 +58,10 @@ def of_cluster(
     names: Collection[str],
     class_drivers: Mapping[str, tuple[str, ...]],
     group_label: str,
+    owned: OwnedDevices = OwnedDevices(),  # noqa: B008 - a frozen value
 ) -> ClusterPart:
     """
-    Judge a cluster in which schedulers of some names place pods.
+    Judge a cluster in which schedulers of some names place pods on the devices that are `owned`.
 
     `class_drivers` are the drivers that DeviceClasses name. Nodes with the same value of `group_label` are of one type.
     """
@@ -68,6 +70,7 @@ def of_cluster(
     found = [
         *_queue(waiting, now),
         *_devices(devices, fleet),
+        *_nothing_owned(devices, fleet, owned),
         *_class_drivers(fleet, class_drivers),
         *_silent_nodes(fleet, group_label),
         *_pools(fleet),
@@ -149,6 +152,33 @@ def _devices(devices: Sequence[DriverDevices], fleet: FleetAnswer) -> Iterator[F
             yield Finding(FindingState.WARNING, "devices", text, "dovetail devices --problems")
         else:
             yield Finding(FindingState.OK, "devices", text)
+
+
+def _nothing_owned(devices: Sequence[DriverDevices], fleet: FleetAnswer, owned: OwnedDevices) -> Iterator[Finding]:
+    """Find a configuration that leaves all devices to another scheduler."""
+    total = sum(each.total for each in devices)
+    if not total or any(each.not_owned < each.total for each in devices):
+        return
+    text = f"Dovetail owns none of {counted(total, 'device')}: devices.owned wants {owned.wanted}"
+    nodes = (node for term in owned.node_terms for node in _nodes_with(fleet, term))
+    published = [each.driver for each in devices]
+    if owned.drivers and not set(owned.drivers) & set(published):
+        step = f"write a driver that publishes devices into devices.owned.drivers: {', '.join(published)}"
+        yield Finding(FindingState.WARNING, "devices", f"{text}, and no such driver publishes any", step)
+    elif next(nodes, None) is None:
+        step = f"kubectl label node NAME {owned.node_labels.replace(',', ' ')}"
+        them = "these labels" if "," in owned.node_labels else "it"
+        yield Finding(FindingState.WARNING, "devices", f"{text}, and no node has {them}", step)
+    else:
+        step = "kubectl get resourceslices"
+        yield Finding(FindingState.WARNING, "devices", f"{text}, and these publish none", step)
+
+
+def _nodes_with(fleet: FleetAnswer, term: NodeSelectorTerm) -> Iterator[str]:
+    """Return the nodes that have the labels of a term."""
+    for name, labels in fleet.node_labels.items():
+        if all(labels.get(each.key) in each.values for each in term.match_expressions):
+            yield name
 
 
 def _class_drivers(fleet: FleetAnswer, class_drivers: Mapping[str, tuple[str, ...]]) -> Iterator[Finding]:

@@ -148,6 +148,7 @@ class _Checks:
             names=self._settings.scheduler_names,
             class_drivers=seen.class_drivers,
             group_label=label,
+            owned=self._settings.owned_devices(),
         )
         yield from installation_checks.of_findings(part.findings)
         yield from installation_checks.of_installation(seen, namespace)

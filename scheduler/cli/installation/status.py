@@ -103,5 +103,6 @@ def _cluster(access: "ClusterAccess", settings: "Settings", class_drivers: Any) 
         names=settings.scheduler_names,
         class_drivers=class_drivers,
         group_label=label,
+        owned=settings.owned_devices(),
     )
     return part, fleet.forbidden

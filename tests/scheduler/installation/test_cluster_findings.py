@@ -13,19 +13,19 @@ from scheduler.installation.findings import FindingState
 from scheduler.kube.pod_writes import PendingPod, PodScheduled
 from scheduler.simulation.devices_output import FleetAnswer
 from solver import fleet_of
-from solver.domain import Policy, Snapshot
+from solver.domain import NodeSelectorRequirement, NodeSelectorTerm, OwnedDevices, Policy, Snapshot
 from tests.support import builders as b
 
 NOW = dt.datetime(2026, 1, 1, 12, 0, tzinfo=dt.UTC)
 TYPE = "node.kubernetes.io/instance-type"
 
 
-def cluster(snapshot: Snapshot, **more: Any) -> ClusterPart:
+def cluster(snapshot: Snapshot, owned: OwnedDevices = OwnedDevices(), **more: Any) -> ClusterPart:  # noqa: B008 - frozen
     labels = {node.name: dict(node.labels) for node in snapshot.nodes}
-    fleet = fleet_of(snapshot, Policy(), node_group_label=TYPE)
+    fleet = fleet_of(snapshot, Policy(owned=owned), node_group_label=TYPE)
     answer = FleetAnswer(fleet=fleet, node_labels=labels, pods=snapshot.pods, **more)
     drivers = {b.GPU_DRIVER: ("gpu",), "other.example.com": ("nic", "fast-nic")}
-    return of_cluster(answer, NOW, names={"dovetail"}, class_drivers=drivers, group_label=TYPE)
+    return of_cluster(answer, NOW, names={"dovetail"}, class_drivers=drivers, group_label=TYPE, owned=owned)
 
 
 def said(part: ClusterPart, about: str) -> list[tuple[FindingState, str]]:
@@ -107,3 +107,43 @@ def test_the_oldest_pod_that_waits_is_named() -> None:
 def test_the_drivers_that_a_class_names(expression: str, drivers: set[str]) -> None:
     body = {"metadata": {"name": "c"}, "spec": {"selectors": [{"cel": {"expression": expression}}]}}
     assert installed_pods.drivers_of(msgspec.convert(body, installed_pods._Class)) == drivers  # noqa: SLF001 - what is decoded
+
+
+def labelled(*labels: str) -> OwnedDevices:
+    parts = (NodeSelectorRequirement(key=key, operator="In", values=("true",)) for key in labels)
+    return OwnedDevices(node_terms=(NodeSelectorTerm(match_expressions=tuple(parts)),))
+
+
+@pytest.mark.parametrize(
+    ("owned", "message", "step"),
+    [
+        (
+            labelled("own"),
+            "nodes with own=true, and no node has it",
+            "kubectl label node NAME own=true",
+        ),
+        (
+            labelled("own", "too"),
+            "nodes with own=true,too=true, and no node has these labels",
+            "kubectl label node NAME own=true too=true",
+        ),
+        (
+            OwnedDevices(drivers=("gpu.exmaple.com",)),
+            "devices of gpu.exmaple.com, and no such driver publishes any",
+            f"write a driver that publishes devices into devices.owned.drivers: {b.GPU_DRIVER}",
+        ),
+        (labelled("empty"), "nodes with empty=true, and these publish none", "kubectl get resourceslices"),
+    ],
+)
+def test_a_configuration_that_owns_no_device_says_what_to_do(owned: OwnedDevices, message: str, step: str) -> None:
+    snapshot = b.snapshot(b.node("n1"), b.node("n2", labels={"empty": "true"}), b.gpu_slice("n1", count=2))
+    (line,) = [each for each in cluster(snapshot, owned).findings if each.message.startswith("Dovetail owns none")]
+    assert line.state is FindingState.WARNING
+    assert line.message == f"Dovetail owns none of 2 devices: devices.owned wants {message}"
+    assert line.next_step == step
+
+
+def test_devices_that_are_owned_in_part_are_no_warning() -> None:
+    nodes = (b.node("n1", labels={"own": "true"}), b.node("n2"))
+    part = cluster(b.snapshot(*nodes, b.gpu_slice("n1", count=1), b.gpu_slice("n2", count=1)), labelled("own"))
+    assert [state for state, _ in said(part, "devices")] == [FindingState.OK]

@@ -93,6 +93,11 @@ class InstalledPods(NamedTuple):
         return bool(self.replicas) or (self.lease is not None and self.lease.is_renewed)
 
     @property
+    def is_paused(self) -> bool:
+        """Whether `dovetail pause` has stopped its replicas, wherever these are."""
+        return self.lease is not None and self.lease.is_drained
+
+    @property
     def report(self) -> LeaderReport | None:
         """What the replica that leads says of itself."""
         return None if self.lease is None else self.lease.current_report
@@ -217,6 +222,11 @@ async def replica_pods(client: Client, namespace: str) -> tuple[ReplicaPod, ...]
     body = await client.request(
         "GET", f"{paths.CORE}/namespaces/{namespace}/pods", query={"labelSelector": SCHEDULER_PODS}
     )
+    return decoded_pods(body, namespace)
+
+
+def decoded_pods(body: bytes, namespace: str) -> tuple[ReplicaPod, ...]:
+    """Read a list of pods of a namespace; those that have ended are left out. Raise `DecodeError`."""
     try:
         pods = msgspec.json.decode(body, type=_Pods).items
     except msgspec.MsgspecError as error:
@@ -233,6 +243,8 @@ def _replica(pod: _Pod) -> ReplicaPod:
         why = f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
     elif scheduled is not None and scheduled.status == "False":
         why = scheduled.message or scheduled.reason
+    elif not pod.spec.node_name:
+        why = "Pending: no scheduler has given it a node (the pods of Dovetail need kube-scheduler)"
     else:
         why = (ready.message if ready else "") or "its container is not ready"
     return ReplicaPod(

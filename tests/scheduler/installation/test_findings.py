@@ -1,13 +1,14 @@
 """What `dovetail status` says of a scheduler, by what was read of its pods and its Lease."""
 
 import datetime as dt
+import io
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from scheduler.history.recent_work import WorkCounts
-from scheduler.installation import findings
+from scheduler.installation import findings, status_output
 from scheduler.installation.account_rights import MissingRights
 from scheduler.installation.findings import FindingState
 from scheduler.installation.installed_pods import InstalledPods, ReplicaPod, SeenLease
@@ -90,7 +91,7 @@ BROKEN = PODS[1]._replace(is_ready=False, why="ImagePullBackOff: no such image")
             {"lease": LEASE._replace(is_drained=True)},
             "leader",
             FindingState.FAILED,
-            "paused: every replica stands by, and no pod is placed",
+            "Dovetail is paused: every replica stands by, and no pod is placed",
             id="paused",
         ),
         pytest.param(
@@ -207,3 +208,14 @@ def test_many_missing_rights_are_one_line_with_the_command_that_grants_them() ->
     )
     assert line.message == "rights for Kueue's admission check are missing (4): nothing is let in"
     assert line.next_step == "kubectl apply -k deploy/components/kueue"
+
+
+def test_a_scheduler_outside_of_the_cluster_that_is_paused() -> None:
+    lease = LEASE._replace(is_drained=True, is_renewed=False, holder="")
+    seen = HEALTHY._replace(replicas=(), lease=lease, missing=None)
+    said = tuple(findings.of_scheduler(seen, "dovetail-system", NOW))
+    to = io.StringIO()
+    status_output.show(status_output.InstallationStatus("dovetail-system", seen.runs, seen, None, said), to)
+    assert to.getvalue().splitlines()[0] == "Dovetail in namespace dovetail-system is paused: dovetail resume"
+    assert "dovetail check says what an installation needs" not in to.getvalue()
+    assert {each.about: each.state for each in said}["replicas"] is FindingState.UNKNOWN

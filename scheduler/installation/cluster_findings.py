@@ -21,7 +21,11 @@ _MOST_NAMED: Final = 4
 
 
 class DriverDevices(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How many devices of a driver are in each state; those that another scheduler owns are counted apart."""
+    """
+    How many devices of a driver are in each state; those that another scheduler owns are counted apart.
+
+    `tainted` are those with a taint that keeps claims away, whatever their state: also those that are held.
+    """
 
     driver: str
     total: int
@@ -31,6 +35,7 @@ class DriverDevices(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     blocked: int
     unusable: int
     not_owned: int
+    tainted: int
 
 
 class WaitingSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -74,6 +79,7 @@ def of_cluster(
         *_class_drivers(fleet, class_drivers),
         *_silent_nodes(fleet, group_label),
         *_pools(fleet),
+        *_quotas(fleet),
         *_other_schedulers(fleet, names),
     ]
     return ClusterPart(devices, waiting, tuple(found))
@@ -81,9 +87,11 @@ def of_cluster(
 
 def _by_driver(devices: Sequence[FleetDevice]) -> tuple[DriverDevices, ...]:
     found: dict[str, Counter[str]] = defaultdict(Counter)
+    tainted: Counter[str] = Counter()
     for device in devices:
         is_ours = all(each.cause is not UnusableCause.NOT_OWNED for each in device.problems)
         found[device.id.driver][device.state.value if is_ours else UnusableCause.NOT_OWNED.value] += 1
+        tainted[device.id.driver] += is_ours and device.is_tainted
     return tuple(
         DriverDevices(
             driver=driver,
@@ -94,6 +102,7 @@ def _by_driver(devices: Sequence[FleetDevice]) -> tuple[DriverDevices, ...]:
             blocked=counts[DeviceState.BLOCKED],
             unusable=counts[DeviceState.UNUSABLE],
             not_owned=counts[UnusableCause.NOT_OWNED],
+            tainted=tainted[driver],
         )
         for driver, counts in sorted(found.items())
     )
@@ -147,8 +156,9 @@ def _devices(devices: Sequence[DriverDevices], fleet: FleetAnswer) -> Iterator[F
             "left to another scheduler": each.not_owned,
         }
         states = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-        text = f"{each.driver}: {counted(each.total, 'device')}, {states}"
-        if each.unusable:
+        tainted = f"; {each.tainted} of them tainted" if each.tainted else ""
+        text = f"driver {each.driver}: {counted(each.total, 'device')}, {states}{tainted}"
+        if each.unusable or each.tainted:
             yield Finding(FindingState.WARNING, "devices", text, "dovetail devices --problems")
         else:
             yield Finding(FindingState.OK, "devices", text)
@@ -223,6 +233,14 @@ def _pools(fleet: FleetAnswer) -> Iterator[Finding]:
     for name in fleet.fleet.broken_classes:
         text = f"DeviceClass {name} matches nothing: its selectors cannot be read"
         yield Finding(FindingState.WARNING, "classes", text, f"kubectl get deviceclass {name} -o yaml")
+
+
+def _quotas(fleet: FleetAnswer) -> Iterator[Finding]:
+    """Find quotas that contradict themselves, another one or the fleet."""
+    for quota in fleet.quotas or ():
+        for each in quota.findings:
+            step = f"kubectl edit devicequota {quota.quota}"
+            yield Finding(FindingState.WARNING, "quotas", f"{quota.quota} is not valid: {each.message}", step)
 
 
 def _other_schedulers(fleet: FleetAnswer, names: Collection[str]) -> Iterator[Finding]:

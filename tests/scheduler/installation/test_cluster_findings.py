@@ -13,7 +13,8 @@ from scheduler.installation.findings import FindingState
 from scheduler.kube.pod_writes import PendingPod, PodScheduled
 from scheduler.simulation.devices_output import FleetAnswer
 from solver import fleet_of
-from solver.domain import NodeSelectorRequirement, NodeSelectorTerm, OwnedDevices, Policy, Snapshot
+from solver.domain import NodeSelectorRequirement, NodeSelectorTerm, OwnedDevices, Policy, QuotaState, Snapshot
+from solver.domain.quotas.quota_tree import QuotaFinding
 from tests.support import builders as b
 
 NOW = dt.datetime(2026, 1, 1, 12, 0, tzinfo=dt.UTC)
@@ -44,7 +45,9 @@ def test_devices_are_counted_by_driver_and_state() -> None:
     )
     (devices,) = part.devices
     assert (devices.driver, devices.total, devices.held, devices.free, devices.unusable) == (b.GPU_DRIVER, 4, 1, 2, 1)
-    assert said(part, "devices") == [(FindingState.WARNING, f"{b.GPU_DRIVER}: 4 devices, 1 held, 2 free, 1 unusable")]
+    assert said(part, "devices") == [
+        (FindingState.WARNING, f"driver {b.GPU_DRIVER}: 4 devices, 1 held, 2 free, 1 unusable")
+    ]
 
 
 def test_a_driver_that_a_class_names_and_no_slice_has() -> None:
@@ -147,3 +150,20 @@ def test_devices_that_are_owned_in_part_are_no_warning() -> None:
     nodes = (b.node("n1", labels={"own": "true"}), b.node("n2"))
     part = cluster(b.snapshot(*nodes, b.gpu_slice("n1", count=1), b.gpu_slice("n2", count=1)), labelled("own"))
     assert [state for state, _ in said(part, "devices")] == [FindingState.OK]
+
+
+def test_tainted_devices_are_counted_also_where_they_are_held() -> None:
+    devices = (b.device("gpu-0", taints=(b.taint("broken"),)), b.device("gpu-1"))
+    held = b.held("job", b.result("gpu", "gpu-0", "n1"), node_name="n1")
+    part = cluster(b.snapshot(b.node("n1"), b.resource_slice("n1", *devices), held))
+    text = f"driver {b.GPU_DRIVER}: 2 devices, 1 held, 1 free; 1 of them tainted"
+    assert said(part, "devices") == [(FindingState.WARNING, text)]
+    assert part.devices[0].tainted == 1
+
+
+def test_a_quota_that_is_not_valid_is_a_warning() -> None:
+    found = QuotaFinding(quota="team-a", reason="ParentUnknown", message="spec.parent: there is no DeviceQuota b")
+    part = cluster(b.snapshot(), quotas=(QuotaState(quota="team-a", findings=(found,)), QuotaState(quota="fine")))
+    assert [(each.message, each.next_step) for each in part.findings if each.about == "quotas"] == [
+        ("team-a is not valid: spec.parent: there is no DeviceQuota b", "kubectl edit devicequota team-a")
+    ]

@@ -102,6 +102,12 @@ def test_a_step_that_failed_says_what_to_do() -> None:
     )
 
 
+def test_warnings_are_counted_as_such() -> None:
+    to, line = io.StringIO(), CheckLine(CheckResult.WARNING, "fence", "none")
+    check_output.show_end([line, line, CheckLine(CheckResult.PASSED, "server", "")], to)
+    assert to.getvalue() == "\n1 passed, 2 warnings\n"
+
+
 def test_lines_are_whole_in_a_pipe_and_the_end_counts_them() -> None:
     to = io.StringIO()
     line = CheckLine(CheckResult.FAILED, "image", "no such image\x1b[31m", "push it")

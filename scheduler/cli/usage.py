@@ -57,9 +57,10 @@ def _show(answer: "UsageAnswer", *, is_wide: bool) -> None:
 
     column = list_table.ListColumn
     numbers = ("DEVICE-HOURS", "AVERAGE DEVICES")
+    used = (column(answer.by.upper(), is_copied=True), column("DRIVER"))
     sys.stdout.write(f"From {answer.begin:%Y-%m-%dT%H:%M:%SZ} to {answer.end:%Y-%m-%dT%H:%M:%SZ}\n\n")
     list_table.show(
-        (column(answer.by.upper()), column("DRIVER"), *(column(head, is_number=True) for head in numbers)),
+        (*used, *(column(head, is_number=True) for head in numbers)),
         [
             (each.name or "(none)", each.driver, f"{each.device_hours:.2f}", f"{each.devices:.2f}")
             for each in answer.items
@@ -73,7 +74,7 @@ def _show(answer: "UsageAnswer", *, is_wide: bool) -> None:
     heads = ("AVERAGE DEVICES", "HOURS IN USE", "HOURS IDLE", "IN USE")
     rows = [("(all)", each) for each in answer.drivers] + [(each.device_class, each) for each in answer.classes]
     list_table.show(
-        (column("CLASS"), column("DRIVER"), *(column(head, is_number=True) for head in heads)),
+        (column("CLASS", is_copied=True), column("DRIVER"), *(column(head, is_number=True) for head in heads)),
         [
             (
                 name,

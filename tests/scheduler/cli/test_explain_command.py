@@ -62,7 +62,7 @@ def test_the_diagnosis_of_a_pod_that_waits(saved: Path, capsys: Capture) -> None
     assert text == (
         "Pod default/p waits. None of 13 nodes can take it now.\n"
         "  → 3 of 4 would fit now; to ask for so many, write a new claim, as a claim cannot be changed\n"
-        "It would fit with one of these (each was solved):\n"
+        "It would fit with one of these (each was checked):\n"
         "  → 1 more free device under one pcieRoot, now held by default/g0  (n0)\n"
         "  → 3 instead of 4 for request gpus: in a new claim, as a claim cannot be changed  (n0)\n"
         "  → without the same resource.kubernetes.io/pcieRoot: in a new claim, as a claim cannot be changed\n"

@@ -173,7 +173,7 @@ class Replica:
         """End leading when the Lease says that no replica may schedule."""
         while True:
             await elector.drained.wait()
-            _log.warning(logs.DRAINED, lease=self._context.settings.leader_election.lease_name)
+            _log.warning(logs.PAUSED, lease=self._context.settings.leader_election.lease_name)
             if elector.election.is_leader:
                 ending.set()
                 return

@@ -106,10 +106,10 @@ def show(
     columns = (
         ListColumn("NODE", is_copied=True),
         ListColumn("DEVICE", is_copied=True),
-        ListColumn("TYPE", rank=2),
+        ListColumn("TYPE", is_product=True, rank=1),
         ListColumn("STATE", is_fixed=True),
         ListColumn("NAMESPACE", is_copied=True),
-        ListColumn("CLAIM", is_copied=True, rank=1),
+        ListColumn("CLAIM", is_copied=True, rank=2),
         ListColumn("POD", is_copied=True),
         ListColumn("SINCE", is_number=True),
         *((ListColumn("SHARE"),) if has_shares else ()),

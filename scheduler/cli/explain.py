@@ -16,7 +16,7 @@ from scheduler.cli.arguments import (
     warn,
 )
 from scheduler.cli.exit_status import ExitStatus
-from scheduler.cli.sources.configuration import ConfigurationReader, add_configured_cluster
+from scheduler.cli.sources.configuration import Configuration, ConfigurationReader, add_configured_cluster
 from scheduler.cli.sources.targets import Target, TargetKind, add_target, target_of
 
 _KINDS: Final = (TargetKind.POD, TargetKind.POD_GROUP)
@@ -57,7 +57,7 @@ class _Seen(NamedTuple):
     The case (None: the caller may not read what it needs), pods with conditions, PodGroups, and forbidden kinds.
 
     `warnings` are those of the kubelet, by pod.
-    `is_configured` says that the configuration of the running scheduler is known.
+    `configured` is the configuration of the running scheduler.
     """
 
     asked: Any
@@ -66,11 +66,16 @@ class _Seen(NamedTuple):
     groups: tuple[Any, ...] = ()
     forbidden: tuple[str, ...] = ()
     is_live: bool = True
-    is_configured: bool = True
+    configured: "Configuration | None" = None
+
+    def warn_of_no_scheduler(self) -> None:
+        """Say before an answer that no scheduler runs."""
+        if self.configured is not None:
+            self.configured.warn_of_no_scheduler()
 
     def completed(self, status: int) -> int:
         """Return the exit status of an answer."""
-        return completed(status, self.forbidden, is_configured=self.is_configured)
+        return completed(status, self.forbidden, is_configured=self.configured is None or self.configured.is_known)
 
 
 def _pod(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
@@ -80,6 +85,7 @@ def _pod(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
     if pod is None:
         past = f"; `dovetail history {target}` asks the running scheduler what became of it" if seen.is_live else ""
         return refuse(f"explain: {target} does not exist{past}")
+    seen.warn_of_no_scheduler()
     found = explanation.of_pod(seen.asked, pod, seen.warnings.get(pod.pod.id, ()), is_live=seen.is_live)
     if options.output in {TABLE, WIDE}:
         explanation_output.show(found, sys.stdout, is_wide=options.output == WIDE)
@@ -100,6 +106,7 @@ def _gang(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
     found = explanation.of_gang(seen.asked, name, objects, explanation.MOST_KINDS if options.output == TABLE else None)
     if found is None:
         return refuse(f"explain: {target} does not exist, and no pod names it")
+    seen.warn_of_no_scheduler()
     if options.output in {TABLE, WIDE}:
         explanation.show_gang(found, sys.stdout, is_wide=options.output == WIDE)
     else:
@@ -141,9 +148,8 @@ def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
     kind = "gang" if target.kind is TargetKind.POD_GROUP else "pod"
     wanted = planned_moves.scheduler_of(made.pods, kind, f"{target.namespace}/{target.name}")
     configured = running.chosen(wanted)
-    configured.warn_of_no_scheduler()
     name, settings = configured.served(wanted)
     configured.warn_of_other_scheduler(str(target), wanted)
     groups = tuple(change.value for change in found.changes if isinstance(change.value, PodGroup))
-    case = simulator.recorded(made.case(name), settings, name)
-    return _Seen(case, pods, warnings, groups, found.forbidden, is_configured=configured.is_known)
+    case = simulator.recorded(made.case(name), settings, name, running.reservations(made.pods))
+    return _Seen(case, pods, warnings, groups, found.forbidden, configured=configured)

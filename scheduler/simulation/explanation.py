@@ -1,5 +1,6 @@
 """Explains a pod or a gang of a case: what a decision does with it now, and what the cluster says of it."""
 
+import datetime as dt
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -11,10 +12,10 @@ from rich.text import Text
 from scheduler.kube.pod_warnings import PodWarning
 from scheduler.kube.pod_writes import PendingPod
 from scheduler.simulation import explanation_output, printing, simulator
-from scheduler.simulation.explanation_output import Explained
+from scheduler.simulation.explanation_output import Explained, ReservedNodes
 from scheduler.simulation.printing import counted
 from scheduler.worker.recording import Record
-from solver.domain import Batch, Gang, Pod, PodClaim, PodGroup, PodId
+from solver.domain import Gang, Pod, PodClaim, PodDiagnosis, PodGroup, PodId, ReasonCode
 
 NEEDED: Final = frozenset({"nodes", "pods", "resourceslices", "deviceclasses", "resourceclaims"})
 """The kinds without which a decision says nothing about a pod."""
@@ -41,7 +42,22 @@ def of_pod(
         diagnosis = simulator.explained(asked, waiting)
     elif bound is not None and not bound.is_deleting:
         diagnosis = simulator.explained_placed(asked, bound)
-    return Explained(bound or pod, diagnosis, condition, is_live, claims, warnings)
+    reserved = tuple(_reserved(asked, diagnosis)) if diagnosis is not None else ()
+    return Explained(bound or pod, diagnosis, condition, is_live, claims, warnings, reserved)
+
+
+def _reserved(asked: Record, diagnosis: PodDiagnosis) -> Iterator[ReservedNodes]:
+    """Yield the nodes on which a pod would fit if they were not reserved for others."""
+    if all(each.code is not ReasonCode.NODE_RESERVED for each in diagnosis.reasons):
+        return
+    fitting = {name for group in diagnosis.nodes if group.fits for name in group.nodes}
+    creations = {pod.uid: pod.creation for pod in asked.batch.pods}
+    now = dt.datetime.fromtimestamp(asked.policy.preemption.now, dt.UTC)
+    for each in asked.batch.node_reservations:
+        nodes = tuple(name for name in each.nodes if name in fitting)
+        if nodes:
+            waited = printing.age(creations.get(each.uids[0], ""), now)
+            yield ReservedNodes(nodes, each.pod, len(each.uids), waited)
 
 
 def _with_names(message: str, asked: Record) -> str:
@@ -131,7 +147,11 @@ def _fitting(asked: Record, waiting: Sequence[Pod]) -> int:
     if not waiting:
         return 0
     pods = tuple(replace(pod, gang=None) for pod in waiting)
-    return len(simulator.answer(replace(asked, batch=Batch(pods=pods), stopped=(), left_out=())).plan.placements)
+    return len(
+        simulator.answer(
+            replace(asked, batch=replace(asked.batch, pods=pods, gangs=()), stopped=(), left_out=())
+        ).plan.placements
+    )
 
 
 def gang_document(found: ExplainedGang) -> dict[str, Any]:

@@ -20,7 +20,12 @@ from scheduler.cli.arguments import (
     warn,
 )
 from scheduler.cli.exit_status import ExitStatus
-from scheduler.cli.sources.configuration import Configuration, add_configured_cluster, configuration
+from scheduler.cli.sources.configuration import (
+    Configuration,
+    add_configured_cluster,
+    configuration,
+    reserved_nodes,
+)
 from scheduler.cli.sources.object_names import complete_names
 from scheduler.cli.sources.running_scheduler import add_scheduler, ask, ended, is_asked
 from scheduler.cli.sources.targets import TargetKind, add_target, target_of
@@ -197,8 +202,13 @@ def _run_by_reading(options: argparse.Namespace, command: FleetCommand, query: "
 
         devices = selected_devices(found.fleet, query, found.node_labels.items())
         shown = msgspec.structs.replace(found.fleet, pools=selected_pools(found.fleet, query, devices))
+        is_live = not (manifests(options) or options.snapshot) and found.knows_holders
+        reserved = (
+            reserved_nodes(options, cluster_access(options), chosen.settings) if is_live else found.reserved_nodes
+        )
         is_there = bool(devices) or not query.node or not found.knows_nodes or query.node in found.node_labels
-        return dataclasses.replace(found, fleet=shown, has_node=is_there), command.answer_of(found, devices)
+        found = dataclasses.replace(found, fleet=shown, has_node=is_there, reserved_nodes=reserved)
+        return found, command.answer_of(found, devices)
 
     if options.watch:
         watching.watch(ask_cluster, lambda answer: command.show(options, *answer))

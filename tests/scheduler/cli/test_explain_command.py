@@ -15,7 +15,7 @@ from scheduler.kube.pod_writes import PendingPod, PodScheduled
 from scheduler.simulation import explanation, explanation_output, simulator
 from scheduler.simulation.explanation_output import Explained
 from scheduler.worker.recording import Record
-from solver.domain import OwnedDevices, Pod, Policy
+from solver.domain import NodeReservation, OwnedDevices, Pod, Policy, PreemptionRules
 from tests.support import builders as b
 from tests.support import manifests as m
 
@@ -78,6 +78,84 @@ def test_the_diagnosis_of_a_pod_that_waits(saved: Path, capsys: Capture) -> None
         "  node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }\n"
     )
     assert max(map(len, text.splitlines())) <= 100
+
+
+def reserved(path: Path, *, gang_size: int = 1) -> Path:
+    """A case with a node that is full, and one with a free device that is reserved for a pod of eight."""
+    eight = replace(b.pod("eight", "eight"), creation="2026-01-01T12:00:00Z")
+    hold = NodeReservation(
+        pod=eight.id, uids=(eight.uid, *(f"uid-{number}" for number in range(1, gang_size))), priority=0, nodes=("n2",)
+    )
+    rules = PreemptionRules(now=int(dt.datetime(2026, 1, 1, 12, 10, tzinfo=dt.UTC).timestamp()))
+    record = Record(
+        cause="a test",
+        snapshot=b.snapshot(
+            *(b.node(name) for name in ("n1", "n2")),
+            *(b.gpu_slice(name, count=8) for name in ("n1", "n2")),
+            b.gpu_class(),
+            *(b.held(f"a{number}", b.result("gpu", f"gpu-{number}", "n1")) for number in range(8)),
+            *(b.held(f"b{number}", b.result("gpu", f"gpu-{number}", "n2")) for number in range(7)),
+            b.claim("eight", b.request("gpus", count=8)),
+            b.claim("one", b.request("gpu")),
+        ),
+        batch=replace(b.batch(eight, b.pod("one", "one")), overdue=(eight.id,), node_reservations=(hold,)),
+        policy=Policy(preemption=rules),
+        seconds=60.0,
+        deterministic_seconds=4.0,
+    )
+    simulator.save(path, record, keep_parameters=False)
+    return path
+
+
+def test_a_pod_that_fits_only_on_a_reserved_node_waits_and_the_pod_is_named(tmp_path: Path, capsys: Capture) -> None:
+    case = reserved(tmp_path / "case.json")
+    assert m.run("explain", "one", "--snapshot", case) == 1
+    text = capsys.readouterr().out
+    assert text.startswith(
+        "Pod default/one waits: node n2 is reserved for default/eight, which has waited 10m. Without that it\n"
+        "would fit there.\n"
+    )
+    assert "1 node: n2  fits, but for the reservation for default/eight\n" in text
+    assert "8 match" not in text, "what the other nodes lack stands in their blocks"
+
+    assert m.run("explain", "one", "--snapshot", case, "-o", "json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["reserved"] == [{"nodes": ["n2"], "pod": "default/eight", "gangSize": 1}]
+    assert found["reasons"][0]["message"] == "node n2 is reserved for pod default/eight, which has waited longer"
+
+
+def test_a_change_uses_no_reserved_node(tmp_path: Path, capsys: Capture) -> None:
+    """A pod of two would fit on the reserved node once one device more is free there: that is no change that helps."""
+    case = simulator.load(reserved(tmp_path / "case.json"))
+    two, pod = b.claim("two", b.request("gpus", count=2)), b.pod("two", "two")
+    record = replace(
+        case,
+        snapshot=replace(case.snapshot, claims=(*case.snapshot.claims, two)),
+        batch=replace(case.batch, pods=(*case.batch.pods, pod)),
+    )
+    simulator.save(tmp_path / "two.json", record, keep_parameters=False)
+    assert m.run("explain", "two", "--snapshot", tmp_path / "two.json", "-o", "json") == 1
+    changes = json.loads(capsys.readouterr().out)["changes"]
+    assert changes
+    assert {each["node"] for each in changes} == {"n1"}
+
+
+def test_for_a_gang_the_reservation_says_how_many_pods_it_is_for(tmp_path: Path, capsys: Capture) -> None:
+    m.run("explain", "one", "--snapshot", reserved(tmp_path / "case.json", gang_size=3))
+    assert "reserved for default/eight and 2 more of its gang, which has\nwaited 10m" in capsys.readouterr().out
+
+
+def test_where_the_condition_says_that_a_pod_waits_it_is_printed_beside_the_node(tmp_path: Path) -> None:
+    """The scheduler may know more than the API: its word stands below the answer, with its time."""
+    asked = simulator.load(save(tmp_path / "case.json", b.node("n1"), pods=(b.pod("p"),)))
+    since = dt.datetime(2026, 1, 1, 12, 0, tzinfo=dt.UTC)
+    condition = PodScheduled("False", "NodeReserved", "a node is reserved.", since)
+    found = explanation.of_pod(asked, PendingPod(b.pod("p"), condition), is_live=True)
+    to = io.StringIO()
+    explanation_output.show(found, to)
+    lines = to.getvalue().splitlines()
+    assert lines[0] == "Pod default/p would be placed on node n1 by a decision now; the scheduler last said:"
+    assert lines[-1] == "PodScheduled=False (NodeReserved) since 2026-01-01T12:00:00Z: a node is reserved."
 
 
 def test_a_hint_counts_as_a_change(tmp_path: Path, capsys: Capture) -> None:
@@ -143,7 +221,7 @@ def test_the_story_as_json_and_yaml_is_the_same(saved: Path, capsys: Capture) ->
     assert (found.pop("apiVersion"), found.pop("kind")) == ("output.dovetail.dev/v1alpha1", "Explanation")
     assert set(found) == {
         *("pod", "waits", "bound", "node", "reasons", "hints", "condition", "schedulingGates", "claims"),
-        *("agreed", "kubeletWarnings", "preferred", "nodes", "lostTo", "proven", "changes"),
+        *("agreed", "kubeletWarnings", "preferred", "nodes", "lostTo", "proven", "reserved", "changes"),
     }
     assert found["nodes"][0]["requests"] == [
         {

@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from scheduler.simulation import fitting
+from scheduler.simulation import fitting, simulator
+from solver.domain import ReasonCode
 from solver.problem.devices import inventory_builder
+from tests.scheduler.cli.test_explain_command import reserved
 from tests.scheduler.cli.test_repair_plan import runs
 from tests.scheduler.cli.test_simulated_preemption import CONFIG
 from tests.support import manifests as m
@@ -242,6 +245,19 @@ def test_another_scheduler_is_warned_of(cluster: Path, tmp_path: Path, capsys: C
 
     assert m.run("fit", "-f", file, "--cluster", cluster) == 0
     assert "a pod of the files has schedulerName dovetial" in capsys.readouterr().err
+
+
+def test_a_reserved_node_is_left_to_the_pod_that_it_is_reserved_for(tmp_path: Path) -> None:
+    asked = simulator.load(reserved(tmp_path / "case.json"))
+    own = frozenset(pod.id for pod in asked.batch.pods if pod.id.name == "one")
+    found = fitting.fit(asked, own, 5)
+    assert not found.fits(1)
+    assert found.copies is not None
+    assert found.copies.bound == 0
+    assert found.result.plan.unplaced[0].reasons[0].code is ReasonCode.NODE_RESERVED
+
+    free = replace(asked, batch=replace(asked.batch, node_reservations=(), overdue=()))
+    assert fitting.fit(free, own, 5).fits(1)
 
 
 def test_the_table_says_it_in_a_sentence_first(cluster: Path, tmp_path: Path, capsys: Capture) -> None:

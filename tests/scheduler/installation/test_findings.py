@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from scheduler.history.recent_work import WorkCounts
 from scheduler.installation import findings
 from scheduler.installation.findings import FindingState
-from scheduler.installation.installed_pods import InstalledPods, ReplicaPod, SeenLease
+from scheduler.installation.installed_pods import InstalledPods, ReplicaPod
+from scheduler.installation.leader_lease import SeenLease
 from scheduler.observe.health import CheckState
-from scheduler.status.leader_report import CheckReport, LeaderReport, WatchReport
+from scheduler.status.leader_report import CheckReport, LeaderReport, ReservationReport, WatchReport
 
 NOW = dt.datetime(2026, 1, 1, 12, 0, tzinfo=dt.UTC)
 REPORT = LeaderReport(
@@ -47,6 +48,15 @@ def test_a_healthy_scheduler() -> None:
     assert said["leader"][1] == "dovetail-0 for 5h"
     assert said["watches"][1] == "9 kinds, the oldest news 12 s ago (pods); stale after 180 s"
     assert said["decisions"][1] == "in 10 minutes: 4 decisions, the longest 0.5 s; 7 pods bound, 1 evicted"
+
+
+def test_reserved_nodes_have_a_line() -> None:
+    assert "reservations" not in found()
+    lease = with_report(reservations=(ReservationReport(uids=("u",), nodes=("h100-2",)),))
+    text = "1 node is reserved for 1 pod that waited too long: h100-2"
+    assert found(lease=lease)["reservations"] == (FindingState.OK, text)
+    lease = with_report(reservations=(ReservationReport(uids=("u", "v"), nodes=("a", "b")),), more_reserved=1)
+    assert found(lease=lease)["reservations"][1] == "3 nodes are reserved for 2 pods that waited too long: a, b"
 
 
 BROKEN = PODS[1]._replace(is_ready=False, why="ImagePullBackOff: no such image")

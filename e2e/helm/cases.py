@@ -64,6 +64,7 @@ CASES: Final = (
                 **_admission("features"),
                 **_admission("limits"),
                 **_admission("allocations", drivers="gpu.nvidia.com", nodes="dovetail-*"),
+                **_admission("holds"),
             }
         },
     ),

@@ -17,6 +17,8 @@ from e2e.helm.kustomize import Manifest, key
 from e2e.helm.templates import CHART, NAMESPACE
 
 AGGREGATED: Final = "dovetail-operator"
+KEPT: Final = ("CustomResourceDefinition", "devicequotas.dovetail.dev")
+"""What stays when a release is removed, by kind and name: objects of this kind are people's."""
 SECONDS: Final = 60.0
 REFUSED: Final = ("replica=3", "config.solver.budget=1", "features.preemption=yes", "api.enabled=1")
 """Values that the schema refuses: unknown names and wrong types, in Dovetail's configuration too."""
@@ -152,6 +154,8 @@ def _install(case: Case, helm: Helm, plane: ControlPlane) -> None:
     helm("install", RELEASE, str(CHART), "--create-namespace", values=case.chart_values())
     by_helm = _there(plane, helm.rendered(case.chart_values()))
     helm("uninstall", RELEASE)
+    if KEPT in by_helm and KEPT not in _there(plane, manifests):
+        raise ChartError(f"{case.name}: Helm has deleted {KEPT[1]}, and all quotas with it")
     _wait(f"{case.name} is removed", lambda: _are_gone(plane, manifests))
     plane.kubectl("apply", "--server-side", "-f", "-", input=yaml.safe_dump_all(manifests))
     by_kustomize = _there(plane, manifests)
@@ -251,7 +255,10 @@ def _there(plane: ControlPlane, manifests: Iterable[Manifest]) -> dict[tuple[str
 
 
 def _are_gone(plane: ControlPlane, manifests: Iterable[Manifest]) -> bool:
+    """Whether nothing of a release is left; what Helm keeps is deleted as a user would do it."""
     left = _there(plane, manifests)
+    if KEPT in left:
+        plane.kubectl("delete", "--ignore-not-found", "crd", KEPT[1])
     if ("ClusterRole", AGGREGATED) in left:
         # The controller that fills in its rules applies them once more when a role that it sums up goes, and so may
         # create it anew.

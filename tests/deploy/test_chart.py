@@ -1,6 +1,8 @@
 """The Helm chart fits the manifests, its values and its schema; `make chart` runs Helm itself."""
 
+import functools
 import json
+import operator
 import re
 import tomllib
 from collections.abc import Iterator
@@ -38,6 +40,30 @@ def test_the_values_of_an_overlay_fit_the_schema(control_plane: ControlPlane, ca
 def test_every_overlay_has_values_that_do_the_same() -> None:
     overlays = {f"overlays/{path.name}" for path in (kustomize.DEPLOY / "overlays").iterdir()}
     assert {case.folders[0] for case in CASES} == overlays
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_an_overlay_has_the_parts_that_its_values_switch_on(case: Case) -> None:
+    values = _laid_over(templates.values(), case.values)
+    parts = [part for part in templates.PARTS.values() if values["scheduler"]["enabled"] or "components" not in part[0]]
+    on = {folder for folder, value in parts if functools.reduce(operator.getitem, value.split("."), values)}
+    made = {each for folder in case.folders for each in _folders(kustomize.DEPLOY / folder)}
+    assert made & {folder for folder, _ in templates.PARTS.values()} == on
+
+
+def _laid_over(below: Any, above: Any) -> Any:
+    if not isinstance(below, dict) or not isinstance(above, dict):
+        return above
+    return {**below, **{key: _laid_over(below.get(key), value) for key, value in above.items()}}
+
+
+def _folders(folder: Path) -> Iterator[str]:
+    """Yield a folder of `deploy` and those that its kustomization names, of which names begin at `deploy`."""
+    yield str(folder.relative_to(kustomize.DEPLOY))
+    shown = yaml.safe_load((folder / "kustomization.yaml").read_text(encoding="utf-8"))
+    for each in (*shown.get("resources", ()), *shown.get("components", ())):
+        if (folder / each).is_dir():
+            yield from _folders((folder / each).resolve())
 
 
 def test_the_values_fit_the_schema() -> None:

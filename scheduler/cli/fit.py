@@ -23,11 +23,15 @@ from scheduler.cli.sources import shape_arguments
 from scheduler.cli.sources.configuration import ConfigurationReader, add_configured_cluster
 
 if TYPE_CHECKING:  # these take a second to import
+    from collections.abc import Sequence
+
     from scheduler.settings import Settings
     from scheduler.simulation.adding.karpenter_objects import KarpenterObjects
     from scheduler.simulation.admission.quota_admission import QuotaLedger
+    from scheduler.simulation.fitting import FileInPlace
     from scheduler.simulation.simulator import SimulationCase
     from scheduler.worker.recording import Record
+    from solver.domain import Claim, Pod
 
 _MAX: Final = "max"
 _MOST_DIGITS: Final = 9
@@ -101,13 +105,12 @@ def execute(options: argparse.Namespace) -> int:
     name, settings = configured.served(chosen)
     configured.warn_of_other_scheduler("a pod of the files", name)
     case = made.case(name)
-    report(case.warnings, case.problems)
     if not case.own:
+        report(case.warnings, case.problems)
         return refuse(f"fit: {', '.join(map(str, paths))}: no pod waits for scheduler {name}")
     configured.warn_of_no_scheduler()
-    about = _Decided(
-        case, simulator.recorded(case, settings, name, running.reservations(made.pods)), settings, made.quotas
-    )
+    record = simulator.recorded(case, settings, name, running.reservations(made.pods))
+    about = _Decided(case, _in_place(case, record, made.gone), settings, made.quotas)
     if options.add_nodes:
         karpenter = karpenter if access is None else shape_arguments.live_objects(access)
         status = _with_nodes(options, about, karpenter)
@@ -118,11 +121,21 @@ def execute(options: argparse.Namespace) -> int:
     return completed(status, found.forbidden, is_configured=configured.is_known)
 
 
+def _in_place(case: "SimulationCase", record: "Record", gone: "Sequence[Pod | Claim]") -> "FileInPlace":
+    """Leave pods of the file that run where they are, and print what is odd and wrong about the file."""
+    from scheduler.simulation import case_warnings, fitting  # noqa: PLC0415 - as above
+
+    file = fitting.in_place(record, case.own, gone)
+    anew = set(case_warnings.decided_anew(gone)) if file.running else set()
+    report([each for each in case.warnings if each not in anew], case.problems)
+    return file
+
+
 class _Decided(NamedTuple):
     """What is decided about, and with which settings."""
 
     case: "SimulationCase"
-    record: "Record"
+    file: "FileInPlace"
     settings: "Settings"
     quotas: "QuotaLedger"
 
@@ -132,7 +145,8 @@ def _as_it_is(options: argparse.Namespace, about: _Decided, wanted: int | None) 
     from scheduler.simulation import fitting, printing  # noqa: PLC0415 - the solver takes a second
 
     most = None if wanted is None else min(fitting.MOST_COPIES, wanted or fitting.MOST_COPIES)
-    answer = fitting.fit(about.record, about.case.own, most, quotas=about.quotas)
+    file = about.file
+    answer = fitting.fit(file.asked, file.own, most, running=file.running, quotas=about.quotas)
     needed = wanted or 1
     if options.output == TABLE:
         fitting.show(answer, needed, sys.stdout)
@@ -146,7 +160,7 @@ def _with_nodes(options: argparse.Namespace, about: _Decided, karpenter: "Karpen
     from scheduler.simulation.adding import node_additions  # noqa: PLC0415 - as above
 
     nodes = shape_arguments.offered(options, about.case, about.settings, karpenter)
-    answer = node_additions.find(about.record, about.case.own, nodes)
+    answer = node_additions.find(about.file.asked, about.file.own, nodes)
     shape_arguments.printed(answer, options.output)
     return ExitStatus.OK if answer.starts else ExitStatus.NO
 

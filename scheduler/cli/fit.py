@@ -90,6 +90,8 @@ def execute(options: argparse.Namespace) -> int:
     asked = read_manifests(options, access)
     if not asked.documents:
         report((), asked.problems)
+        if asked.problems:
+            return ExitStatus.WRONG
         return refuse(f"fit: {', '.join(map(str, paths))}: there is no object to decide about")
     running = ConfigurationReader(options, access)
     found = None if access is None else live_cluster.fetch(access, meanwhile=(running.read, live_cluster.load_solver))

@@ -15,10 +15,27 @@ from scheduler.simulation import explanation_output, printing, simulator
 from scheduler.simulation.explanation_output import Explained, ReservedNodes
 from scheduler.simulation.printing import counted
 from scheduler.worker.recording import Record
-from solver.domain import Gang, Pod, PodClaim, PodDiagnosis, PodGroup, PodId, ReasonCode
+from solver.domain import (
+    COSCHEDULING_GROUP,
+    DOVETAIL_GROUP,
+    SCHEDULING_GROUP,
+    Gang,
+    Pod,
+    PodClaim,
+    PodDiagnosis,
+    PodGroup,
+    PodId,
+    ReasonCode,
+)
 
 NEEDED: Final = frozenset({"nodes", "pods", "resourceslices", "deviceclasses", "resourceclaims"})
 """The kinds without which a decision says nothing about a pod."""
+_GANG_WORDS: Final = {
+    DOVETAIL_GROUP: ("the label dovetail.dev/gang={}", "the annotation dovetail.dev/gang-minimum"),
+    COSCHEDULING_GROUP: ("the label scheduling.x-k8s.io/pod-group={}", "minMember of its PodGroup"),
+    SCHEDULING_GROUP: ("schedulingGroup.podGroupName: {}", "minCount of its PodGroup"),
+}
+"""By the source of a gang, what a pod of it has, and what says its minimum."""
 MOST_KINDS: Final = 3
 """Kinds of members of a gang that are explained on a terminal."""
 _SHOWN: Final = 8
@@ -43,7 +60,21 @@ def of_pod(
     elif bound is not None and not bound.is_deleting:
         diagnosis = simulator.explained_placed(asked, bound)
     reserved = tuple(_reserved(asked, diagnosis)) if diagnosis is not None else ()
-    return Explained(bound or pod, diagnosis, condition, is_live, claims, warnings, reserved)
+    step = _next_step(asked, pod) if diagnosis is not None and not diagnosis.node else ""
+    return Explained(bound or pod, diagnosis, condition, is_live, claims, warnings, reserved, next_step=step)
+
+
+def _next_step(asked: Record, pod: Pod) -> str:
+    """Say what completes the gang of a pod, where members are missing; "" elsewhere."""
+    gang = next((each for each in asked.batch.gangs if each.id == pod.gang), None)
+    if gang is None or gang.invalid or gang.id.source not in _GANG_WORDS:
+        return ""
+    exist = max(gang.member_count, sum(each.gang == gang.id for each in asked.batch.pods) + gang.running_count)
+    if exist >= gang.min_count:
+        return ""
+    member, minimum = _GANG_WORDS[gang.id.source]
+    missing = counted(gang.min_count - exist, "more pod")
+    return f"create {missing} with {member.format(gang.id.name)}, or write {exist} as {minimum}"
 
 
 def _reserved(asked: Record, diagnosis: PodDiagnosis) -> Iterator[ReservedNodes]:

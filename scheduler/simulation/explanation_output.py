@@ -72,7 +72,8 @@ class Explained(NamedTuple):
     `diagnosis` is None for one that is not decided: it has scheduling gates, ends, or the caller may not read what a
     decision needs. `condition` is its PodScheduled in the cluster; `is_live` says whether the pod was read there.
     `claims` are the names and allocations of its claims, `warnings` what the kubelet says where a bound pod does not
-    start. `reserved` are the nodes that only a reservation keeps from it.
+    start. `reserved` are the nodes that only a reservation keeps from it,
+    `unserved` says that no scheduler has the name that it gives, `next_step` what completes its gang.
     """
 
     pod: Pod
@@ -82,6 +83,8 @@ class Explained(NamedTuple):
     claims: tuple[tuple[ClaimId, Allocation | None], ...] = ()
     warnings: tuple[PodWarning, ...] = ()
     reserved: tuple[ReservedNodes, ...] = ()
+    unserved: str = ""
+    next_step: str = ""
 
     @property
     def is_said_to_wait(self) -> bool:
@@ -97,6 +100,8 @@ class Explained(NamedTuple):
     @property
     def waits(self) -> bool:
         """Whether it has no node, and would get none now."""
+        if self.unserved and not self.pod.node_name:
+            return True
         return not (self.diagnosis.node if self.diagnosis is not None else self.pod.node_name)
 
 
@@ -170,18 +175,19 @@ def _said_by_kubelet(warning: PodWarning) -> Text:
 
 
 def _all_hints(explained: Explained) -> dict[str, None]:
-    """Return the hints of the decision, and that of the condition."""
+    """Return the hints of the decision; that of the condition, which may be old, only without a decision."""
     if explained.pod.node_name or not explained.waits:
         return {}
-    found = list(_hints(explained.diagnosis.reasons)) if explained.diagnosis is not None else []
-    if explained.condition is not None:
-        found += hints_of(explained.condition.message)
-    return dict.fromkeys(found)
+    if explained.diagnosis is not None:
+        steps = [explained.next_step] if explained.next_step else []
+        return dict.fromkeys((*steps, *_hints(explained.diagnosis.reasons)))
+    return dict.fromkeys(hints_of(explained.condition.message) if explained.condition is not None else ())
 
 
 def _condition(condition: PodScheduled | None) -> Text:
     if condition is None:
-        return Text("It has no condition PodScheduled: no scheduler has picked it up.", "yellow")
+        text = "It has no condition PodScheduled: no scheduler has picked it up, or it has not reported yet."
+        return Text(text, "yellow")
     since = f" since {condition.since:%Y-%m-%dT%H:%M:%SZ}" if condition.since is not None else ""
     return Text(f"PodScheduled={condition.status} ({condition.reason}){since}: {condition.message}")
 
@@ -218,6 +224,9 @@ def document(explained: Explained) -> Json:
 def _head(explained: Explained, diagnosis: PodDiagnosis) -> Text:
     if diagnosis.is_bound:
         return _bound_head(diagnosis)
+    if explained.unserved:
+        would = f" It would be placed on node {diagnosis.node} with that name." if diagnosis.node else ""
+        return Text.assemble(f"Pod {diagnosis.pod} ", ("waits", "yellow"), f": {explained.unserved}{would}")
     if diagnosis.node:
         text = Text.assemble(f"Pod {diagnosis.pod} would be placed on node ", (diagnosis.node, "green"))
         return text.append(" by a decision now; the scheduler last said:" if explained.is_said_to_wait else ".")

@@ -108,12 +108,12 @@ class Fit(NamedTuple):
 
 class RunningPods(NamedTuple):
     """
-    How many pods of a file run already, and its `pods`.
+    The `number` of pods of a file that run already, and its `pods`.
 
     `spare` is one more of them under another name: what is counted. It is in the batch.
     """
 
-    count: int
+    number: int
     pods: tuple[Pod, ...]
     spare: Pod
 
@@ -193,7 +193,7 @@ def fit(
     The changes that would let a pod in name any object of the cluster: without `says_changes` none is searched.
     """
     cache = SolverCache()
-    count = 0 if running is None else running.count
+    count = 0 if running is None else running.number
     left = simulator.after_others(asked, own if running is None else {*own, running.spare.id}, cache)
     unit = _unit(left.batch) if running is None else replace(left.batch, pods=(running.spare,))
     left = replace(left, batch=left.batch.without(() if running is None else {running.spare.id}))

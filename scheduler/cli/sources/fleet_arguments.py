@@ -59,7 +59,7 @@ class FleetCommand(NamedTuple):
 
 
 _STATUS: Final = (
-    "Nothing is written to the cluster. Exit status: 0 the list was printed, 1 there is no such node, 2 arguments are "
+    "Nothing is written to the cluster. Exit status: 0 the list was printed, 1 there is no such node or namespace, 2 arguments are "
     "wrong or the fleet cannot be read, 3 the answer may be wrong, as a warning says."
 )
 
@@ -216,15 +216,37 @@ def _run_by_reading(options: argparse.Namespace, command: FleetCommand, query: "
     if found.unreadable:
         return ExitStatus.WRONG
     if not found.has_node:
-        return _no_node(command, query, found.node_labels)
+        return _no_node(command, query, found.node_labels, found.fleet.devices)
+    if query.namespace and not (manifests(options) or options.snapshot):
+        holders = (holder.claim.namespace for device in found.fleet.devices for holder in device.holders)
+        if query.namespace not in holders and (missing := _missing_namespace(options, query.namespace)):
+            say(f"{command.name}: {missing}")
+            return ExitStatus.NO
     command.show(options, found, answer)
     return completed(ExitStatus.OK, found.forbidden, is_configured=chosen.is_known)
 
 
-def _no_node(command: FleetCommand, query: "FleetQuery", known: Iterable[str]) -> int:
-    """Say that the node of a query does not exist, and which one may be meant."""
+def _missing_namespace(options: argparse.Namespace, name: str) -> str:
+    """Say that a namespace does not exist, and which one may be meant; "" where it does, or may not be listed."""
+    from scheduler.change import Kind  # noqa: PLC0415 - the cluster's client takes a while to import
+    from scheduler.cli.sources.absent_objects import KnownObjects, missing_namespace  # noqa: PLC0415 - as above
+    from scheduler.simulation import live_cluster  # noqa: PLC0415 - as above
+
+    found = live_cluster.fetch(cluster_access(options), (Kind.NAMESPACES,))
+    return missing_namespace(name, KnownObjects(namespaces=frozenset(change.key for change in found.changes)))
+
+
+def _no_node(
+    command: FleetCommand, query: "FleetQuery", known: Iterable[str], devices: "Iterable[FleetDevice]" = ()
+) -> int:
+    """Say that the node of a query does not exist, and which one may be meant; the name may be that of devices."""
     from solver.domain import wording  # noqa: PLC0415 - it is not needed for help and completion
 
+    having = sorted({each.node for each in devices if each.id.device == query.node and each.node})
+    if having:
+        of_nodes = f"; it is a device of {wording.counted(len(having), 'node')}: write node/{having[0]} for its devices"
+        say(f"{command.name}: there is no node {query.node}{of_nodes}")
+        return ExitStatus.NO
     close = wording.nearest(query.node, known)
     say(f"{command.name}: there is no node {query.node}{f': did you mean {close}?' if close else ''}")
     return ExitStatus.NO

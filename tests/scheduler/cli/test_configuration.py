@@ -161,10 +161,11 @@ def test_a_warning_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -
         def isatty(self) -> bool:
             return True
 
-    monkeypatch.setattr(sys, "stderr", Terminal())
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("COLUMNS", "60")
     warn("a word and " * 20 + "an-address-that-is-not-cut-although-it-is-longer-than-a-line-of-this-terminal")
-    lines = sys.stderr.getvalue().splitlines()
+    lines = terminal.getvalue().splitlines()
     assert lines[0].startswith("dovetail: warning: a word and")
     assert max(map(len, lines[:-1])) <= 60
     assert all(line.startswith("  ") for line in lines[1:])

@@ -10,12 +10,15 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
+from scheduler.cli.sources.absent_objects import KnownObjects, absent
+from scheduler.cli.sources.targets import Target, TargetKind
 from scheduler.kube.pod_warnings import PodWarning
 from scheduler.kube.pod_writes import PendingPod, PodScheduled
+from scheduler.settings import default, misspelled
 from scheduler.simulation import explanation, explanation_output, simulator
 from scheduler.simulation.explanation_output import Explained
 from scheduler.worker.recording import Record
-from solver.domain import NodeReservation, OwnedDevices, Pod, Policy, PreemptionRules
+from solver.domain import Controller, NodeReservation, OwnedDevices, Pod, Policy, PreemptionRules
 from tests.support import builders as b
 from tests.support import manifests as m
 
@@ -329,7 +332,9 @@ def test_a_pod_that_no_scheduler_has_picked_up() -> None:
     to = io.StringIO()
     explanation_output.show(Explained(b.pod("p"), is_live=True), to)
 
-    assert "It has no condition PodScheduled: no scheduler has picked it up." in to.getvalue()
+    assert (
+        "It has no condition PodScheduled: no scheduler has picked it up, or it has not reported yet." in to.getvalue()
+    )
 
 
 @pytest.fixture
@@ -407,7 +412,7 @@ def test_all_kinds_of_pods_of_a_gang_and_all_names(mixed: Path, capsys: Capture)
 
 def test_a_gang_that_does_not_exist(gang: Path, capsys: Capture) -> None:
     assert m.run("explain", "gang/x", "--snapshot", gang) == 2
-    assert "podgroup default/x does not exist, and no pod names it" in capsys.readouterr().err
+    assert "gang default/x does not exist, and no pod names it" in capsys.readouterr().err
 
 
 def test_a_pod_that_does_not_exist(saved: Path, capsys: Capture) -> None:
@@ -449,7 +454,8 @@ def test_a_member_of_a_gang_that_fits_alone_is_told_of_its_gang(tmp_path: Path, 
 
     assert m.run("explain", "pod", "p", "--snapshot", tmp_path / "case.json") == 1
     text = capsys.readouterr().out
-    assert "Pod default/p waits. It would fit alone on 1 node.\n  gang t waits for members: 1 of 3 exist" in text
+    assert text.startswith("Pod default/p waits. It would fit alone on 1 node.\n  → create 2 more pods")
+    assert "\n  gang t waits for members: 1 of 3 exist\n" in text
 
 
 def test_a_member_that_fits_alone_is_told_of_the_member_that_does_not(tmp_path: Path, capsys: Capture) -> None:
@@ -482,3 +488,72 @@ def test_a_bound_pod_whose_claim_keeps_a_tainted_device(tmp_path: Path, capsys: 
     assert m.run("explain", "pod", "p", "--snapshot", path) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "Decided again, it would wait: claim c holds device gpu.example.com/n1/gpu-0, which has taint ecc" in text
+
+
+def test_a_gang_that_misses_a_member_says_what_completes_it(tmp_path: Path, capsys: Capture) -> None:
+    record = Record(
+        cause="a test",
+        snapshot=b.snapshot(b.node("n1")),
+        batch=b.batch(*(b.member(b.pod(name, cpu=1), "t") for name in ("a", "b")), gangs=(b.gang("t", 3, members=2),)),
+        policy=Policy(),
+        seconds=60.0,
+        deterministic_seconds=4.0,
+    )
+    simulator.save(tmp_path / "case.json", record, keep_parameters=False)
+    assert m.run("explain", "a", "--snapshot", tmp_path / "case.json") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert " ".join(each.strip() for each in lines[1:3]) == (
+        "→ create 1 more pod with the label dovetail.dev/gang=t, or write 2 as the annotation dovetail.dev/gang-minimum"
+    )
+
+
+def test_an_old_hint_of_the_condition_is_no_hint_beside_that_of_the_decision(saved: Path) -> None:
+    pod = b.pod("p", "c")
+    condition = PodScheduled("False", "Unschedulable", "0/13 nodes are available. Hint: 2 of 4 would fit now.", None)
+    found = explanation.of_pod(simulator.load(saved), PendingPod(pod, condition), is_live=True)
+    to = io.StringIO()
+    explanation_output.show(found, to)
+    hints = [line for line in to.getvalue().splitlines() if line.startswith("  → ") and "would fit now" in line]
+    assert len(hints) == 1
+    assert "3 of 4 would fit now" in hints[0]
+
+
+def test_a_pod_whose_scheduler_is_misspelt_waits_whatever_a_decision_would_say(tmp_path: Path) -> None:
+    asked = simulator.load(save(tmp_path / "case.json", b.node("n1"), pods=(b.pod("p"),)))
+    said = misspelled(default(), "dovetial")
+    found = explanation.of_pod(asked, PendingPod(b.pod("p"), None), is_live=True)._replace(unserved=said)
+    to = io.StringIO()
+    explanation_output.show(found, to)
+    assert found.waits
+    assert " ".join(to.getvalue().split()).startswith(
+        "Pod default/p waits: no scheduler is called dovetial: did you mean dovetail? It would be placed on node n1 "
+    )
+    assert misspelled(default(), "default-scheduler") == misspelled(default(), "dovetail") == ""
+
+
+MADE = replace(b.pod("web-7f-abc"), controller=Controller(kind="ReplicaSet", uid="rs"))
+KNOWN = KnownObjects(
+    (b.pod("trainer"), MADE, b.member(b.pod("x"), "team"), b.pod("lonely", namespace="blue")),
+    (("default", "group"),),
+    frozenset({"default", "blue"}),
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "namespace", "said"),
+    [
+        pytest.param(TargetKind.POD, "trianer", "default", "does not exist: did you mean trainer?", id="typo"),
+        pytest.param(
+            TargetKind.POD, "web", "default", "but pods with names that begin so: web-7f-abc", id="a Deployment"
+        ),
+        pytest.param(TargetKind.POD, "lonely", "default", "one of its name is in namespace blue", id="elsewhere"),
+        pytest.param(TargetKind.POD, "p", "bleu", "namespace bleu does not exist: did you mean blue?", id="namespace"),
+        pytest.param(TargetKind.POD, "zzz", "default", "pod default/zzz does not exist", id="nothing near"),
+        pytest.param(TargetKind.POD_GROUP, "zzz", "default", "gang default/zzz does not exist, and no pod", id="gang"),
+        pytest.param(TargetKind.POD_GROUP, "zzz", "default", "gangs of the namespace: group, team", id="gangs"),
+        pytest.param(TargetKind.POD_GROUP, "teem", "default", "did you mean team?", id="a gang's typo"),
+        pytest.param(TargetKind.POD_GROUP, "x", "blue", "there is none in it", id="no gang"),
+    ],
+)
+def test_of_what_does_not_exist_what_is_near_is_named(kind: TargetKind, name: str, namespace: str, said: str) -> None:
+    assert said in absent(Target(kind, namespace, name), KNOWN)

@@ -359,3 +359,10 @@ def test_a_change_for_a_gang_starts_all_of_it(tmp_path: Path, capsys: Capture) -
     assert "→ 1 instead of 4 for request" in out
     assert "would fit now" not in out
     assert "1 more free device" not in out
+
+
+def test_a_file_that_is_missing_is_said_once(cluster: Path, tmp_path: Path, capsys: Capture) -> None:
+    assert m.run("fit", "-f", tmp_path / "nosuch.yaml", "--cluster", cluster) == 2
+    error = capsys.readouterr().err
+    assert "nosuch.yaml" in error
+    assert error.count("\n") == 1

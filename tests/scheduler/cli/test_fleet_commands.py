@@ -512,3 +512,10 @@ def test_devices_of_a_node_that_is_gone_are_shown(tmp_path: Path, capsys: Captur
 def test_wrong_arguments(capsys: Capture, words: tuple[str, ...], error: str) -> None:
     assert m.run(*words) == 2
     assert error in capsys.readouterr().err
+
+
+def test_a_device_in_place_of_a_node_is_told_where_its_node_is(saved: Path, capsys: Capture) -> None:
+    assert m.run("devices", "gpu-3", "--snapshot", saved) == 1
+    assert "no node gpu-3; it is a device of 1 node: write node/n1 for its devices" in capsys.readouterr().err
+    assert m.run("devices", "n1/gpu-3", "--snapshot", saved) == 2
+    assert "write node/NAME; node/n1 has the devices of that node" in capsys.readouterr().err

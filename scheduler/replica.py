@@ -43,6 +43,7 @@ from scheduler.queue.memory_budget import MemoryBudget
 from scheduler.repair.advisor import AdvisorParts
 from scheduler.repair.repairer import Repairer
 from scheduler.repair.upgrades import rollout
+from scheduler.settings import digest
 from scheduler.status.leader_report import LeaderReporter, ReportSources
 from scheduler.status.missing_rights import possible
 from scheduler.status.misspelled_schedulers import MisspelledSchedulers
@@ -281,7 +282,9 @@ class Replica:
             context.history.recent,
             parts.queue.counts,
             lambda: parts.telemetry.saved,
+            lambda: parts.starvation.reservations,
             context.settings.solver.budget_seconds,
+            digest(context.settings),
         )
         return LeaderReporter(elector.election.identity, version(), sources, elector.say)
 

@@ -95,9 +95,9 @@ class Replica:
         self._cycle: Final = SchedulingCycle(self._parts, policies, settings.batch.max_pods)
         self._followers: Final = self._make_followers()
         budget_bytes = settings.queue.max_waiting_mib * 1024 * 1024
-        budget = MemoryBudget(settings.scheduler_names, budget_bytes, self._parts.cluster.interner)
-        see = partial(_see, self._parts.quarantine, budget, self._cycle, self._followers)
-        self._readmission: Final = self._make_readmission(budget, see)
+        self._budget: Final = MemoryBudget(settings.scheduler_names, budget_bytes, self._parts.cluster.interner)
+        see = partial(_see, self._parts.quarantine, self._budget, self._cycle, self._followers)
+        self._readmission: Final = self._make_readmission(self._budget, see)
         self._watches: Final = Watches(
             (context.client, served, see), ages, context.health, context.metrics, self._parts.quarantine
         )
@@ -224,7 +224,11 @@ class Replica:
 
     def _admission_check(self) -> tuple[Coroutine[Any, Any, None], ...]:
         check = self._parts.placement_check
-        return () if check is None else (self._kept(Subsystem.ADMISSION_CHECK, partial(check.run, self._cycle)),)
+        return (
+            ()
+            if check is None
+            else (self._kept(Subsystem.ADMISSION_CHECK, partial(check.run, self._cycle, self._budget)),)
+        )
 
     def _kept(self, part: Subsystem, loop: Callable[[], Coroutine[Any, Any, None]]) -> Coroutine[Any, Any, None]:
         """Return a loop that no unexpected exception ends; the reflectors see to that themselves."""

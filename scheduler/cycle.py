@@ -236,8 +236,7 @@ class SchedulingCycle:
                 self._parts.stale_allocations.note_unplaced(pods[unplaced.pod], unplaced.reasons)
         with self._confined(Subsystem.DECISION, gangs=[str(gang.id) for gang in batch.gangs]):
             self._parts.pod_groups.decided(batch, plan)
-        if is_released:
-            self._parts.waker.reservation_released()
+        self._parts.waker.reserved(self._parts.starvation.reservations, is_released=is_released)
         if plan.next_victim_seconds is not None:
             self._parts.queue.expect_victim(self._clock() + plan.next_victim_seconds)
         with self._confined(Subsystem.SETTLEMENT):
@@ -344,7 +343,7 @@ class SchedulingCycle:
         self._parts.isolated_lane.forget(pod_uid)
         self._parts.preemption_delays.forget(pod_uid)
         if self._parts.starvation.forget(pod_uid):
-            self._parts.waker.reservation_released()
+            self._parts.waker.reserved(self._parts.starvation.reservations, is_released=True)
 
     async def _wait_for_work(self) -> None:
         changed = self._parts.waker.changed

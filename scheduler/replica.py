@@ -43,6 +43,7 @@ from scheduler.queue.memory_budget import MemoryBudget
 from scheduler.repair.advisor import AdvisorParts
 from scheduler.repair.repairer import Repairer
 from scheduler.repair.upgrades import rollout
+from scheduler.settings import digest
 from scheduler.status.leader_report import LeaderReporter, ReportSources
 from scheduler.status.missing_rights import possible
 from scheduler.status.misspelled_schedulers import MisspelledSchedulers
@@ -173,7 +174,7 @@ class Replica:
         """End leading when the Lease says that no replica may schedule."""
         while True:
             await elector.drained.wait()
-            _log.warning(logs.DRAINED, lease=self._context.settings.leader_election.lease_name)
+            _log.warning(logs.PAUSED, lease=self._context.settings.leader_election.lease_name)
             if elector.election.is_leader:
                 ending.set()
                 return
@@ -285,7 +286,9 @@ class Replica:
             context.history.recent,
             parts.queue.counts,
             lambda: parts.telemetry.saved,
+            lambda: parts.starvation.reservations,
             context.settings.solver.budget_seconds,
+            digest(context.settings),
         )
         return LeaderReporter(elector.election.identity, version(), sources, elector.say)
 

@@ -43,6 +43,7 @@ from scheduler.queue.memory_budget import MemoryBudget
 from scheduler.repair.advisor import AdvisorParts
 from scheduler.repair.repairer import Repairer
 from scheduler.repair.upgrades import rollout
+from scheduler.settings import digest
 from scheduler.status.leader_report import LeaderReporter, ReportSources
 from scheduler.status.missing_rights import possible
 from scheduler.status.misspelled_schedulers import MisspelledSchedulers
@@ -94,9 +95,9 @@ class Replica:
         self._cycle: Final = SchedulingCycle(self._parts, policies, settings.batch.max_pods)
         self._followers: Final = self._make_followers()
         budget_bytes = settings.queue.max_waiting_mib * 1024 * 1024
-        budget = MemoryBudget(settings.scheduler_names, budget_bytes, self._parts.cluster.interner)
-        see = partial(_see, self._parts.quarantine, budget, self._cycle, self._followers)
-        self._readmission: Final = self._make_readmission(budget, see)
+        self._budget: Final = MemoryBudget(settings.scheduler_names, budget_bytes, self._parts.cluster.interner)
+        see = partial(_see, self._parts.quarantine, self._budget, self._cycle, self._followers)
+        self._readmission: Final = self._make_readmission(self._budget, see)
         self._watches: Final = Watches(
             (context.client, served, see), ages, context.health, context.metrics, self._parts.quarantine
         )
@@ -173,7 +174,7 @@ class Replica:
         """End leading when the Lease says that no replica may schedule."""
         while True:
             await elector.drained.wait()
-            _log.warning(logs.DRAINED, lease=self._context.settings.leader_election.lease_name)
+            _log.warning(logs.PAUSED, lease=self._context.settings.leader_election.lease_name)
             if elector.election.is_leader:
                 ending.set()
                 return
@@ -218,11 +219,16 @@ class Replica:
             self._kept(Subsystem.STATUS, parts.status.run),
             *([] if self._reporter is None else [self._kept(Subsystem.STATUS, self._reporter.run)]),
             *self._admission_check(),
+            *([] if parts.kept_nodes is None else [self._kept(Subsystem.HOLDS, parts.kept_nodes.run)]),
         )
 
     def _admission_check(self) -> tuple[Coroutine[Any, Any, None], ...]:
         check = self._parts.placement_check
-        return () if check is None else (self._kept(Subsystem.ADMISSION_CHECK, partial(check.run, self._cycle)),)
+        return (
+            ()
+            if check is None
+            else (self._kept(Subsystem.ADMISSION_CHECK, partial(check.run, self._cycle, self._budget)),)
+        )
 
     def _kept(self, part: Subsystem, loop: Callable[[], Coroutine[Any, Any, None]]) -> Coroutine[Any, Any, None]:
         """Return a loop that no unexpected exception ends; the reflectors see to that themselves."""
@@ -280,7 +286,9 @@ class Replica:
             context.history.recent,
             parts.queue.counts,
             lambda: parts.telemetry.saved,
+            lambda: parts.starvation.reservations,
             context.settings.solver.budget_seconds,
+            digest(context.settings),
         )
         return LeaderReporter(elector.election.identity, version(), sources, elector.say)
 

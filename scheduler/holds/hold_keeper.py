@@ -21,13 +21,14 @@ import msgspec
 from scheduler.backoff import Cooldown
 from scheduler.change import Kind, Transition
 from scheduler.cluster import Cluster
-from scheduler.cluster.holds.held_conflicts import lost_seats, objections
-from scheduler.holds.hold_bounds import refusals
+from scheduler.cluster.holds.held_conflicts import lost_seats
+from scheduler.holds.hold_bounds import first_objection, refusals
 from scheduler.holds.hold_owners import HoldOwners
 from scheduler.kube import hold_writes
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError
 from scheduler.kube.writer import FencedError, Writer
+from scheduler.loop_turns import LoopTurns
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined, together
@@ -138,7 +139,8 @@ class HoldKeeper:
         """
         Hold room in the cache at once, and return what stores the hold: await it in any case.
 
-        Raise `HoldRefused`. What is awaited raises it too, and `FencedError` where this replica may write no more.
+        Raise `HoldRefused`. What is awaited raises it too, where others have the room already or the write fails, and
+        `FencedError` where this replica may write no more.
         """
         known = self._cluster.holds.get(request.name)
         if known is not None and known.uid and known.owner.uid == request.owner.uid:
@@ -151,15 +153,20 @@ class HoldKeeper:
         """Store a hold that is assumed, and return it as it is stored; one that is stored already is returned."""
         if hold.uid:
             return hold
-        is_stored = False
+        is_sent = is_stored = False
         try:
+            if reason := await first_objection(self._cluster, hold):  # nobody else gets the room from now on
+                _log.info(logs.HOLD_REFUSED, owner=str(hold.owner), reason=reason)
+                raise HoldRefused(reason)
+            is_sent = True
             stored = await self._stored(hold)
             is_stored = True
-        except KubeError as error:
+        except (KubeError, hold_writes.HoldTooLargeError) as error:
             raise HoldRefused(str(error)) from error
         finally:
             if not is_stored:  # nothing is held for it; a hold that is stored after all is deleted once it is seen
-                self._unwanted[hold.name] = hold
+                if is_sent:
+                    self._unwanted[hold.name] = hold
                 self._wake(self._cluster.holds.forget(hold.name))
                 self._release_unwanted(hold.name)
         if self._cluster.holds.get(hold.name) is not None:  # else the watch has shown it, and its end
@@ -173,7 +180,7 @@ class HoldKeeper:
 
     def of_owner(self, uid: str) -> tuple[DeviceHold, ...]:
         """Return the holds of an owner by its uid, those that are being made included."""
-        return tuple(each for each in self._cluster.holds.values() if each.owner.uid == uid)
+        return self._cluster.holds.of_owner(uid)
 
     def _assumed(self, request: HoldRequest) -> DeviceHold:
         """Hold room in the cache. Raise `HoldRefused`."""
@@ -198,20 +205,11 @@ class HoldKeeper:
         )
 
     def why_not(self, request: HoldRequest) -> str:
-        """Say why room cannot be held now; empty where it can."""
+        """Say which limit keeps room from being held now; empty where none does."""
         return self._refusal(self._wanted(request), request.seconds)
 
     def _refusal(self, hold: DeviceHold, seconds: float) -> str:
-        holds = self._cluster.holds
-        limits = refusals(hold, seconds, holds.values(), self._limits)
-        reason = self._unavailable or next(limits, "") or next(iter(objections(self._cluster.store, holds, hold)), "")
-        if reason:
-            return reason
-        try:
-            hold_writes.encoded(hold)
-        except hold_writes.HoldTooLargeError as error:
-            return str(error)
-        return ""
+        return self._unavailable or next(refusals(hold, seconds, self._cluster.holds, self._limits), "")
 
     async def _stored(self, hold: DeviceHold) -> DeviceHold:
         """Create a hold. Where an answer is lost, a live read says whether it is stored."""
@@ -235,7 +233,7 @@ class HoldKeeper:
             self.release(hold.uid)
 
     def _end(self, uid: str, ending: HoldEnding, message: str) -> None:
-        if any(each.uid == uid for each in self._cluster.holds.values()):
+        if self._cluster.holds.by_uid(uid) is not None:
             self._ends.setdefault(uid, (ending, message))
             self._changed.set()
 
@@ -323,7 +321,7 @@ class HoldKeeper:
 
     async def look(self) -> None:
         """Note lost places, end the holds that are over, and write what has been used up."""
-        self._note_lost()
+        await self._note_lost()
         for name in [each.name for each in self._unwanted.values() if self._is_late(each)]:
             del self._unwanted[name]
         holds = [each for each in self._cluster.holds.values() if self._is_watched(each)]
@@ -337,13 +335,16 @@ class HoldKeeper:
         ended = (hold for hold in due if self._sent.try_start((hold.uid, "")))
         await together([*map(self._delete, ended), *map(self._write_status, holds)])
 
-    def _note_lost(self) -> None:
+    async def _note_lost(self) -> None:
+        """Find the places that others have now: one node or pool at a time, which is all that a rule reads."""
         nodes, pools = tuple(self._nodes), tuple(self._pools)
         self._nodes.clear()
         self._pools.clear()
-        with self._confined():
-            for seat, message in tuple(lost_seats(self._cluster.store, self._cluster.holds, nodes, pools)):
-                self._give_up(seat, message)
+        parts = (*(((node,), ()) for node in nodes), *(((), (pool,)) for pool in pools))
+        async for part in LoopTurns().each(parts):
+            with self._confined():
+                for seat, message in tuple(lost_seats(self._cluster.store, self._cluster.holds, *part)):
+                    self._give_up(seat, message)
 
     def _is_watched(self, hold: DeviceHold) -> bool:
         """Whether the watch shows a hold; one that it has not shown long after its deadline is forgotten."""

@@ -13,8 +13,9 @@ import msgspec
 
 from scheduler.page import plan_pictures
 from scheduler.page.plan_pictures import PlanPicture
-from scheduler.simulation import devices_output, quota_listing, supply_output
+from scheduler.simulation import devices_output, supply_output
 from scheduler.simulation.devices_output import FleetAnswer
+from scheduler.simulation.quotas import quota_document
 from scheduler.status.waiting_pods import WaitingPod
 from scheduler.visibility import HiddenCounts
 from solver import grouped_supply
@@ -174,7 +175,7 @@ def map_of(found: FleetAnswer, queue: Sequence[WaitingPod] | None, origin: MapOr
         unusable=dict(sorted(causes.items())),
         supply=supply,
         queue=None if queue is None else tuple(queue),
-        quotas=None if found.quotas is None else tuple(map(quota_listing.without_namespaces, found.quotas)),
+        quotas=None if found.quotas is None else tuple(map(quota_document.without_namespaces, found.quotas)),
         nodes=_nodes(names, devices, found.node_labels, texts),
         devices=_devices(devices, names, texts, knows_holders=found.knows_holders),
         **holders.columns(),

@@ -135,7 +135,8 @@ def from_file(path: Path, node_group_label: str) -> FleetAnswer:
     found = _answer(fleet, asked.snapshot, ClusterObjects())
     waiting = tuple(PendingPod(pod, None) for pod in asked.batch.pods)
     quotas = solver.quotas_of(asked.snapshot, asked.batch.pods, asked.policy)
-    return replace(found, waiting=waiting, quotas=quotas, knows_conditions=False)
+    reserved = frozenset(name for each in asked.batch.node_reservations if each.takes_devices for name in each.nodes)
+    return replace(found, waiting=waiting, quotas=quotas, knows_conditions=False, reserved_nodes=reserved)
 
 
 def _answer(fleet: Fleet, snapshot: Snapshot, found: ClusterObjects) -> FleetAnswer:

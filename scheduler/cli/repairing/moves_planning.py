@@ -27,8 +27,8 @@ _TIMEOUT_SECONDS: Final = 300.0
 EPILOG: Final = (
     "Nothing is written without --apply. It moves only pods that this scheduler placed, that have a controller and no "
     "higher priority, and that nothing protects. Exit status: 0 there is a plan, or no pod has to move (with --apply: "
-    "the pod or gang fits now), 1 there is no plan or --apply stopped, 2 arguments are wrong or input cannot be read, "
-    "3 the answer may be wrong, as a warning says."
+    "the pod or gang fits now), 1 there is no plan, a pod cannot leave, or --apply stopped, 2 arguments are wrong or "
+    "input cannot be read, 3 the answer may be wrong, as a warning says."
 )
 
 
@@ -91,8 +91,7 @@ def execute(options: argparse.Namespace) -> int:
     show(first, options.output)
     if access is not None and options.apply and first.found.moves:
         return _apply(options, access, target, look)
-    is_done = first.found.is_found or first.has_nothing_to_do
-    return look.completed(ExitStatus.OK if is_done else ExitStatus.NO)
+    return look.completed(ExitStatus.OK if first.is_reached else ExitStatus.NO)
 
 
 def _apply(options: argparse.Namespace, access: Any, target: Target, look: "_Look") -> int:
@@ -154,7 +153,7 @@ def _look(options: argparse.Namespace, access: Any, target: Target) -> _Look:
     for problem in case.problems:
         say(str(problem))
     asked = simulator.recorded(case, settings, served)
-    goal = planned_moves.goal_for(asked, kind, name)
+    goal = planned_moves.goal_for(asked, kind, name, is_kind_given=len(options.wanted) > 1 or "/" in options.wanted[0])
     moves = planned_moves.planned(asked, goal, settings.repair.rules())
     return _Look(moves, found.forbidden, configured.is_known)
 

@@ -16,6 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument(
         "action",
+        metavar="|".join(_ACTIONS),
         choices=_ACTIONS,
         help="`plan`: find the moves for --for. About the RepairPlans of the scheduler: `list` them, `show` the moves "
         "of one, `approve` it (also one that is paused), `pause` it after the moves under way, or `cancel` it",

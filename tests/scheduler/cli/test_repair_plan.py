@@ -75,6 +75,7 @@ def test_no_plan_is_no_success(fragmented: Path, capsys: pytest.CaptureFixture[s
 
 def test_an_unknown_object_is_named(fragmented: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for wanted, message in (
+        (("n1",), "pod default/n1 neither waits for this scheduler nor runs. Did you mean node/n1?"),
         (("pod", "nobody"), "pod default/nobody neither waits for this scheduler nor runs"),
         (("gang", "large"), "gang default/large neither waits for this scheduler nor runs"),
         (("node", "n9"), "there is no node n9"),

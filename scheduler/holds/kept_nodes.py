@@ -87,9 +87,9 @@ class KeptNodes:
         self._sent.start(node)
         with self._confined(node=node):
             try:
-                for _ in range(_TRIES):
-                    if await self._written(node, is_held=is_held):
-                        return
+                is_written, tries = False, 0
+                while not is_written and tries < _TRIES:
+                    is_written, tries = await self._written(node, is_held=is_held), tries + 1
             except KubeError as error:
                 _log.warning(logs.NODE_KEEP_FAILED, node=node, error=str(error))
 

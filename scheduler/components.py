@@ -23,7 +23,7 @@ from scheduler.holds.kept_nodes import KeptNodes
 from scheduler.isolated_lane import IsolatedLane
 from scheduler.kube.client import Client
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
-from scheduler.kube.discovery import DiscoveredKinds
+from scheduler.kube.discovery import ApiChange, DiscoveredKinds
 from scheduler.kube.leader_election.elector import LeaderElector
 from scheduler.kube.watching.watch_ages import WatchAges
 from scheduler.kube.writer import LeaseFence, NoFence, WriteFence, Writer
@@ -71,6 +71,7 @@ class ReplicaContext:
     failed_devices: FailedDevices
     history: DecisionHistory
     servers: ForkServers
+    api_change: ApiChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,18 @@ BY_RIGHTS: Final = frozenset({Feature.HELD_NODES})
 OFF_BY_DEFAULT: Final = frozenset({Feature.KUEUE}) | BY_RIGHTS
 """Features that a setting or their rights switch on; else nobody misses them."""
 
+TITLES: Final[Mapping[Feature, str]] = {
+    Feature.PREEMPTION: "preemption",
+    Feature.EXTENDED_RESOURCES: "extended resources",
+    Feature.VOLUMES: "volumes",
+    Feature.POD_GROUPS: "PodGroups",
+    Feature.KUEUE: "Kueue's admission check",
+    Feature.HOLDS: "DeviceHolds",
+    Feature.QUOTAS: "DeviceQuotas",
+    Feature.HELD_NODES: "nodes with held room",
+}
+"""What a feature is called in a sentence."""
+
 CONSEQUENCES: Final[Mapping[Feature, str]] = {
     Feature.PREEMPTION: "no pod is evicted for another one",
     Feature.EXTENDED_RESOURCES: "pods whose extended resources are served by devices (DRA) wait",

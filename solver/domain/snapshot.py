@@ -141,6 +141,18 @@ class OwnedDevices(msgspec.Struct, frozen=True, kw_only=True):
     drivers: tuple[str, ...] = ()
     node_terms: tuple[NodeSelectorTerm, ...] = ()
 
+    @property
+    def node_labels(self) -> str:
+        """The labels that a node has to have, as kubectl takes them; "" where every node is meant."""
+        parts = (part for term in self.node_terms for part in term.match_expressions)
+        return ",".join(f"{part.key}={'|'.join(part.values)}" for part in parts)
+
+    @property
+    def wanted(self) -> str:
+        """What the configuration wants of a device, in words; "" where every device is meant."""
+        drivers = f"devices of {' or '.join(self.drivers)}" if self.drivers else ""
+        return " on ".join(filter(None, (drivers, f"nodes with {self.node_labels}" if self.node_terms else "")))
+
 
 EXPECTED_ROOM: Final = "expected-room"
 """The level of the room for pods that are expected; it counts where a policy expects some."""

@@ -121,7 +121,7 @@ def _concerned(asked: Record, own: Collection[PodId]) -> Batch:
         for pod in asked.batch.pods
         if pod.id in own or (pod.priority >= least and pod.id not in nominated and pod.id not in refused)
     )
-    return Batch(pods=pods, gangs=asked.batch.gangs_of(pods))
+    return msgspec.structs.replace(asked.batch, pods=pods, gangs=asked.batch.gangs_of(pods))
 
 
 def _about_shapes(waiting: Unplaced, found: AddedNodes) -> Unplaced:

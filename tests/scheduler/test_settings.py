@@ -20,7 +20,7 @@ from scheduler.settings import (
     reference,
 )
 from scheduler.settings.loading import RENAMED
-from solver.domain import PACK, SPREAD, NodeSelectorRequirement, NodeSelectorTerm, Weights
+from solver.domain import PACK, SPREAD, NodeReservationLimits, NodeSelectorRequirement, NodeSelectorTerm, Weights
 
 ROOT = Path(__file__).parents[2]
 HEAD = "apiVersion: config.dovetail.dev/v1alpha1\nkind: DovetailConfiguration\n"
@@ -295,6 +295,13 @@ def test_the_value_of_an_old_key_is_used() -> None:
     assert settings.node_reservations.max_nodes_percent_per_namespace == 3
     assert settings.queue.starvation_seconds == 7
     assert len(warnings) == 3
+
+
+def test_the_limits_of_reserved_nodes_are_those_of_the_solver() -> None:
+    shares = {"maxNodesPercent": 1, "maxNodesPercentPerNamespace": 2, "maxNodesPercentPerGang": 3}
+    limits = parse(HEAD + f"nodeReservations: {json.dumps(shares)}", "my.yaml").node_reservations.bounds()
+    assert limits == NodeReservationLimits(percent=1, percent_of_namespace=2, percent_of_gang=3)
+    assert default().node_reservations.bounds() == NodeReservationLimits()
 
 
 @pytest.mark.parametrize("old", RENAMED)

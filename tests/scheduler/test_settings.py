@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 import yaml
 
+from scheduler.features import Feature
 from scheduler.settings import (
     Overrides,
     PolicyName,
@@ -27,6 +28,11 @@ HEAD = "apiVersion: config.dovetail.dev/v1alpha1\nkind: DovetailConfiguration\n"
 
 def test_an_almost_empty_file_gives_the_defaults() -> None:
     assert parse(HEAD, "file") == default()
+
+
+def test_rights_are_needed_for_features_that_are_switched_on() -> None:
+    assert set(Feature) - set(default().features) == {Feature.KUEUE}
+    assert set(parse(f"{HEAD}admissionCheck: {{enabled: true}}\n", "file").features) == set(Feature)
 
 
 def test_the_default_file_gives_the_defaults() -> None:

@@ -90,9 +90,8 @@ def execute(options: argparse.Namespace) -> int:
     asked = read_manifests(options, access)
     if not asked.documents:
         report((), asked.problems)
-        if asked.problems:
-            return ExitStatus.WRONG
-        return refuse(f"fit: {', '.join(map(str, paths))}: there is no object to decide about")
+        text = f"fit: {', '.join(map(str, paths))}: there is no object to decide about"
+        return ExitStatus.WRONG if asked.problems else refuse(text)
     running = ConfigurationReader(options, access)
     found = None if access is None else live_cluster.fetch(access, meanwhile=(running.read, live_cluster.load_solver))
     from scheduler.simulation import case_builder, fitting, simulator  # noqa: PLC0415 - the solver takes a second

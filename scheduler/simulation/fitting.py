@@ -106,7 +106,7 @@ class Fit(NamedTuple):
         return self.limit.refusal
 
 
-class RunningPods(NamedTuple):
+class PodsInPlace(NamedTuple):
     """
     The `number` of pods of a file that run already, and its `pods`.
 
@@ -123,7 +123,7 @@ class FileInPlace(NamedTuple):
 
     asked: Record
     own: frozenset[PodId]
-    running: RunningPods | None = None
+    running: PodsInPlace | None = None
 
 
 def in_place(asked: Record, own: frozenset[PodId], gone: Sequence[Pod | Claim]) -> FileInPlace:
@@ -152,7 +152,7 @@ def in_place(asked: Record, own: frozenset[PodId], gone: Sequence[Pod | Claim]) 
     snapshot = replace(asked.snapshot, pods=(*asked.snapshot.pods, *running), claims=tuple(kept))
     rest = asked.batch.without(done)
     batch = replace(rest, pods=(*rest.pods, spare))
-    made = RunningPods(len(running), tuple(mine), spare)
+    made = PodsInPlace(len(running), tuple(mine), spare)
     return FileInPlace(replace(asked, snapshot=snapshot, batch=batch), own - done, made)
 
 
@@ -181,7 +181,7 @@ def fit(
     own: Collection[PodId],
     most: int | None,
     *,
-    running: RunningPods | None = None,
+    running: PodsInPlace | None = None,
     quotas: "QuotaLedger | None" = None,
     says_changes: bool = True,
 ) -> Fit:

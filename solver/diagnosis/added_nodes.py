@@ -163,7 +163,7 @@ class _Question:
         """Take out the pods that no node helps, search, and name devices."""
         one_each, unlimited = [1] * len(self.shapes), replace(self, limits=())
         outlook = ShapeOutlook(unlimited.problem_of(batch, one_each)[0])
-        waiting = outlook.helpless(lambda: unlimited._without_nodes().problem_of(batch, one_each)[0])  # noqa: SLF001
+        waiting = outlook.helpless(lambda: unlimited.without_nodes().problem_of(batch, one_each)[0])
         helpless = frozenset(waiting)
         waiting |= _of_short_gangs(batch, waiting)
         while True:
@@ -198,7 +198,7 @@ class _Question:
         limits = node_limits.binding(self.limits, self.shapes, counts, shape_of)
         return replace(problem, costs=CostModels(nodes=NodePrices(shape_of, prices[shape_of], limits))), names
 
-    def _without_nodes(self) -> "_Question":
+    def without_nodes(self) -> "_Question":
         """Return the question in a cluster without nodes, where only devices of several nodes are there."""
         slices = tuple(one for one in self.snapshot.slices if not (one.scope.node_name or one.scope.per_device))
         return replace(self, snapshot=structs.replace(self.snapshot, nodes=(), pods=(), slices=slices, node_drivers=()))

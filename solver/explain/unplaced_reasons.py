@@ -210,9 +210,7 @@ class Explanation:
             excluded = [ExcludedNodes(each.nodes & ~kept, each.reason) for each in excluded]
             excluded.append(ExcludedNodes(kept, ROOM_HELD))
         if reserved.any():
-            namespaces = {self.problem.pod(position).id.namespace for position in pod_class.members}
-            why = reservations.reason(self.problem, np.flatnonzero(reserved).tolist(), namespaces)
-            excluded.append(ExcludedNodes(reserved, why))
+            excluded.append(ExcludedNodes(reserved, reservations.reason(self.problem, pod_class, reserved)))
         found = RoomOnNodes(allowed & ~reserved, refused, tuple(excluded))
         return self.rooms.setdefault(pod_class.index, found)
 
@@ -334,9 +332,8 @@ class Explanation:
 
     def _short(self, lead: str, asked: NamedAlternative, supply: DeviceSupply, *, hint: str) -> Reason:
         """Describe what a request lacks; a hint replaces the message of a failed selector."""
-        failed = supply.verdicts.get(Verdict.FAILED, 0)
         text = shortage(self.problem, asked, supply)
-        if failed:
+        if failed := supply.verdicts.get(Verdict.FAILED, 0):
             failure = self.problem.requests.answers[asked.ask.demand].failure
             shown = "" if hint or not self.problem.policy.tells_inventory else f" {failure}"
             text += f", {failed} could not be checked (CEL runtime error{shown})"
@@ -356,13 +353,11 @@ class Explanation:
 
     def _match_hint(self, pod_class: PodClass) -> str:
         """Return a hint on an attribute of a constraint that no device of a request publishes."""
-        problem = self.problem
-        if not problem.policy.tells_inventory:
+        if not self.problem.policy.tells_inventory:
             return ""
+        claims, components = self.problem.requests.claims, self.problem.requests.components
         found = (
-            self.hints.on_links(
-                problem.requests.claims[source.claim], source.positions, problem.requests.components[part.component]
-            )
+            self.hints.on_links(claims[source.claim], source.positions, components[part.component])
             for part, source in self._sources(pod_class)
         )
         return next(filter(None, found), "")

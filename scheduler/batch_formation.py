@@ -103,7 +103,7 @@ class BatchFormation:
                 late.add(pod.id)
                 self._put_back((pod,), reasons)
                 if self._parts.starvation.release(pod.uid):
-                    self._parts.waker.reservation_released()
+                    self._parts.waker.reserved(self._parts.starvation.reservations, is_released=True)
         return batch.without(late)
 
     def _has_claim(self, claim: ClaimId) -> bool:

@@ -8,7 +8,7 @@ from scheduler.change import Object
 from scheduler.cluster import Cluster, Transition
 from scheduler.observe import logs
 from scheduler.queue import SchedulingQueue
-from solver.domain import DeviceHold
+from solver.domain import DeviceHold, NodeReservation
 
 _log: Final = logs.logger()
 
@@ -21,6 +21,8 @@ class QueueWaker:
         self._cluster: Final = cluster
         self._queue: Final = queue
         self._clock: Final = clock
+        self._reserved: dict[str, NodeReservation] = {}
+        """The reservations that the log has told of, by the uid of their first pod."""
 
     def wake(self, transitions: Sequence[Transition]) -> None:
         """Hint the pods whose reasons these transitions may have removed."""
@@ -45,7 +47,15 @@ class QueueWaker:
         self._queue.expect_victim(self._clock())
         self.wake(transitions)
 
-    def reservation_released(self) -> None:
-        """Hint the pods that found a node reserved for a starving pod."""
-        self._queue.reservation_released()
-        self.changed.set()
+    def reserved(self, reservations: Sequence[NodeReservation], *, is_released: bool) -> None:
+        """Log which nodes are reserved for starving pods from now on; after a release hint pods that found one."""
+        before, self._reserved = self._reserved, {each.uids[0]: each for each in reservations}
+        for uid, each in self._reserved.items():
+            if uid not in before or before[uid].nodes != each.nodes:
+                _log.info(logs.NODE_RESERVED, pod=str(each.pod), pods=len(each.uids), nodes=list(each.nodes))
+        for uid, each in before.items():
+            if uid not in self._reserved:
+                _log.info(logs.RESERVATION_ENDED, pod=str(each.pod), nodes=list(each.nodes))
+        if is_released:
+            self._queue.reservation_released()
+            self.changed.set()

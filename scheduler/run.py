@@ -101,9 +101,9 @@ class Process:
             failed_devices=FailedDevices(taints, settings.commit.avoid_failed_device_seconds),
             history=DecisionHistory(settings.history, is_kept=bool(settings.api.bind_address)),
             servers=servers,
+            api_change=discovery.ApiChange(),
         )
         self._usage: Final = DeviceUsage(settings.history.usage_hours)
-        self._api_change: Final = discovery.ApiChange()
         self._api: Final = api
         self._features: Final = FeatureReport(self._health)
 
@@ -154,7 +154,7 @@ class Process:
         replica_check.succeed()
         status = _LOST
         try:
-            api_change = discovery.until_changed(self._client, found[0], self._api_change)
+            api_change = discovery.until_changed(self._client, found[0], self._context.api_change)
             await replica.run(stop.wait(), api_change)
             status = _STOPPED if stop.is_set() else _AGAIN
         except* LeadershipLost as lost:

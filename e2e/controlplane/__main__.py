@@ -15,6 +15,8 @@ from e2e.controlplane.processes import ComponentError
 from e2e.fleet import fleets, publish
 
 CHECK_SECONDS = 1.0
+_NAMESPACE = "dovetail-system"
+"""Where a scheduler outside of the cluster has its Lease."""
 _API = "127.0.0.1:8443"
 """Where the scheduler that is started by hand serves its API."""
 
@@ -35,6 +37,7 @@ def main() -> None:
         ) as plane:
             if arguments.examples:
                 publish.publish_to(plane.kubeconfig, fleets.demo_fleet())
+                plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": _NAMESPACE}})
             print(_usage(plane, has_nodes=arguments.examples), flush=True)
             while True:
                 for component in plane.components.values():
@@ -61,7 +64,7 @@ def _usage(plane: ControlPlane, *, has_nodes: bool) -> str:
     nodes = (
         "It has nodes with devices, for the files in examples/; their pods name the scheduler dovetail. "
         "Start it with its API:\n\n"
-        f"  .venv/bin/dovetail run --config={_with_api(plane.folder)} --leader-elect=false --log-format=console\n\n"
+        f"  .venv/bin/dovetail run --config={_with_api(plane.folder)} --log-format=console\n\n"
         f"and ask it (without --server a command reads the API server):\n\n"
         f"  .venv/bin/dovetail free --server=http://{_API}"
         if has_nodes

@@ -2,7 +2,9 @@
 
 import argparse
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -161,8 +163,12 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
 
 
 def say(message: str) -> None:
-    """Write a line to standard error, with texts of users escaped."""
-    sys.stderr.write(f"dovetail: {terminal.escaped(message)}\n")
+    """Write a line to standard error, on a terminal as wide as that, with texts of users escaped."""
+    text = f"dovetail: {terminal.escaped(message)}"
+    if sys.stderr.isatty():
+        columns = shutil.get_terminal_size().columns
+        text = textwrap.fill(text, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    sys.stderr.write(f"{text}\n")
 
 
 def warn(message: str) -> None:

@@ -42,7 +42,9 @@ def _print(options: argparse.Namespace, found: Any, devices: Any) -> None:
     from scheduler.simulation import devices_output, printing  # noqa: PLC0415 - the solver takes a second to import
 
     if options.output in {"json", "yaml"}:
-        fields = devices_output.document(found.fleet, devices, knows_holders=found.knows_holders)
+        fields = devices_output.document(
+            found.fleet, devices, knows_holders=found.knows_holders, reserved_nodes=found.reserved_nodes
+        )
         sys.stdout.write(printing.text("DeviceList", fields, options.output))
         return
     if options.problems and not devices:
@@ -55,4 +57,5 @@ def _print(options: argparse.Namespace, found: Any, devices: Any) -> None:
         is_wide=options.output == WIDE,
         is_grouped=options.problems,
         knows_holders=found.knows_holders,
+        reserved_nodes=found.reserved_nodes,
     )

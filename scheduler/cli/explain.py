@@ -16,7 +16,7 @@ from scheduler.cli.arguments import (
     warn,
 )
 from scheduler.cli.exit_status import ExitStatus
-from scheduler.cli.sources.configuration import ConfigurationReader, add_configured_cluster
+from scheduler.cli.sources.configuration import Configuration, ConfigurationReader, add_configured_cluster
 from scheduler.cli.sources.targets import Target, TargetKind, add_target, target_of
 
 _KINDS: Final = (TargetKind.POD, TargetKind.POD_GROUP)
@@ -57,7 +57,7 @@ class _Seen(NamedTuple):
     The case (None: the caller may not read what it needs), pods with conditions, PodGroups, and forbidden kinds.
 
     `warnings` are those of the kubelet, by pod.
-    `is_configured` says that the configuration of the running scheduler is known.
+    `configured` is the configuration of the running scheduler. `known` is what else exists.
     """
 
     asked: Any
@@ -66,21 +66,34 @@ class _Seen(NamedTuple):
     groups: tuple[Any, ...] = ()
     forbidden: tuple[str, ...] = ()
     is_live: bool = True
-    is_configured: bool = True
+    configured: "Configuration | None" = None
+    known: Any = None
+    unserved: str = ""
+
+    def warn_of_no_scheduler(self) -> None:
+        """Say before an answer that no scheduler runs."""
+        if self.configured is not None:
+            self.configured.warn_of_no_scheduler()
 
     def completed(self, status: int) -> int:
         """Return the exit status of an answer."""
-        return completed(status, self.forbidden, is_configured=self.is_configured)
+        return completed(status, self.forbidden, is_configured=self.configured is None or self.configured.is_known)
 
 
 def _pod(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
-    from scheduler.simulation import explanation, explanation_output, printing  # noqa: PLC0415 - the solver takes a second
+    from scheduler.cli.sources import absent_objects  # noqa: PLC0415 - the solver takes a second
+    from scheduler.simulation import explanation, explanation_output, printing  # noqa: PLC0415 - as above
 
     pod = seen.pods.get(target[1:])
     if pod is None:
-        past = f"; `dovetail history {target}` asks the running scheduler what became of it" if seen.is_live else ""
-        return refuse(f"explain: {target} does not exist{past}")
+        missing = absent_objects.absent(target, seen.known)
+        if seen.is_live and missing == f"{target} does not exist":
+            missing += f"; `dovetail history {target}` asks the running scheduler what became of it"
+        return refuse(f"explain: {missing}")
+    seen.warn_of_no_scheduler()
     found = explanation.of_pod(seen.asked, pod, seen.warnings.get(pod.pod.id, ()), is_live=seen.is_live)
+    if pod.condition is None:
+        found = found._replace(unserved=seen.unserved)
     if options.output in {TABLE, WIDE}:
         explanation_output.show(found, sys.stdout, is_wide=options.output == WIDE)
     else:
@@ -89,6 +102,7 @@ def _pod(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
 
 
 def _gang(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
+    from scheduler.cli.sources import absent_objects  # noqa: PLC0415 - as above
     from scheduler.simulation import explanation, printing  # noqa: PLC0415 - as above
     from solver.domain import PodId  # noqa: PLC0415 - and this
 
@@ -99,7 +113,8 @@ def _gang(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
     objects = explanation.GangObjects(seen.pods.values(), seen.groups, seen.is_live)
     found = explanation.of_gang(seen.asked, name, objects, explanation.MOST_KINDS if options.output == TABLE else None)
     if found is None:
-        return refuse(f"explain: {target} does not exist, and no pod names it")
+        return refuse(f"explain: {absent_objects.absent(target, seen.known)}")
+    seen.warn_of_no_scheduler()
     if options.output in {TABLE, WIDE}:
         explanation.show_gang(found, sys.stdout, is_wide=options.output == WIDE)
     else:
@@ -109,6 +124,7 @@ def _gang(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
 
 def _from_file(path: Path) -> _Seen | None:
     """Read a saved case; say why and return None where it cannot be used."""
+    from scheduler.cli.sources.absent_objects import KnownObjects  # noqa: PLC0415 - as above
     from scheduler.kube.pod_writes import PendingPod  # noqa: PLC0415 - as above
     from scheduler.simulation import simulator  # noqa: PLC0415 - as above
 
@@ -118,7 +134,7 @@ def _from_file(path: Path) -> _Seen | None:
         refuse(str(error))
         return None
     pods = {pod.id: PendingPod(pod, None) for pod in (*asked.snapshot.pods, *asked.batch.pods)}
-    return _Seen(asked, pods, {}, is_live=False)
+    return _Seen(asked, pods, {}, is_live=False, known=KnownObjects(tuple(pod.pod for pod in pods.values())))
 
 
 def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
@@ -129,21 +145,25 @@ def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
     running = ConfigurationReader(options, access)
     meanwhile = running.read, live_cluster.load_solver
     found, (pods, warnings) = live_cluster.fetch_with_conditions(access, target.namespace, name, meanwhile=meanwhile)
+    from scheduler.cli.sources.absent_objects import KnownObjects  # noqa: PLC0415 - as above
+    from scheduler.settings import misspelled  # noqa: PLC0415 - as above
     from scheduler.simulation import case_builder, explanation, simulator  # noqa: PLC0415 - as above
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
     from scheduler.simulation.moves import planned_moves  # noqa: PLC0415 - as above
-    from solver.domain import PodGroup  # noqa: PLC0415 - and this
+    from solver.domain import Namespace, PodGroup  # noqa: PLC0415 - and this
 
     missing = explanation.NEEDED & set(found.forbidden)
     if missing:
-        return _Seen(None, pods, warnings, forbidden=found.forbidden)
+        return _Seen(None, pods, warnings, forbidden=found.forbidden, known=KnownObjects())
     made = case_builder.CaseBuilder.of(found, documents.ManifestFiles())
     kind = "gang" if target.kind is TargetKind.POD_GROUP else "pod"
     wanted = planned_moves.scheduler_of(made.pods, kind, f"{target.namespace}/{target.name}")
     configured = running.chosen(wanted)
-    configured.warn_of_no_scheduler()
     name, settings = configured.served(wanted)
     configured.warn_of_other_scheduler(str(target), wanted)
     groups = tuple(change.value for change in found.changes if isinstance(change.value, PodGroup))
-    case = simulator.recorded(made.case(name), settings, name)
-    return _Seen(case, pods, warnings, groups, found.forbidden, is_configured=configured.is_known)
+    case = simulator.recorded(made.case(name), settings, name, running.reservations(made.pods))
+    namespaces = frozenset(change.key for change in found.changes if isinstance(change.value, Namespace))
+    known = KnownObjects(made.pods, tuple(each.id[:2] for each in groups), namespaces)
+    unserved = misspelled(configured.settings, wanted) if configured.is_known else ""
+    return _Seen(case, pods, warnings, groups, found.forbidden, configured=configured, known=known, unserved=unserved)

@@ -23,10 +23,15 @@ from scheduler.cli.sources import shape_arguments
 from scheduler.cli.sources.configuration import ConfigurationReader, add_configured_cluster
 
 if TYPE_CHECKING:  # these take a second to import
+    from collections.abc import Sequence
+
     from scheduler.settings import Settings
     from scheduler.simulation.adding.karpenter_objects import KarpenterObjects
     from scheduler.simulation.admission.quota_admission import QuotaLedger
+    from scheduler.simulation.fitting import FileInPlace
     from scheduler.simulation.simulator import SimulationCase
+    from scheduler.worker.recording import Record
+    from solver.domain import Claim, Pod
 
 _MAX: Final = "max"
 _MOST_DIGITS: Final = 9
@@ -85,10 +90,12 @@ def execute(options: argparse.Namespace) -> int:
     asked = read_manifests(options, access)
     if not asked.documents:
         report((), asked.problems)
+        if asked.problems:
+            return ExitStatus.WRONG
         return refuse(f"fit: {', '.join(map(str, paths))}: there is no object to decide about")
     running = ConfigurationReader(options, access)
     found = None if access is None else live_cluster.fetch(access, meanwhile=(running.read, live_cluster.load_solver))
-    from scheduler.simulation import case_builder, fitting  # noqa: PLC0415 - the solver takes a second
+    from scheduler.simulation import case_builder, fitting, simulator  # noqa: PLC0415 - the solver takes a second
 
     found = found or case_builder.CaseBuilder.as_cluster(of_cluster)
     made = case_builder.CaseBuilder.of(found, asked)
@@ -97,39 +104,51 @@ def execute(options: argparse.Namespace) -> int:
     except fitting.SchedulerNameError as error:
         raise UsageError(f"{error}: choose with --scheduler-name") from error
     configured = running.chosen(chosen)
-    configured.warn_of_no_scheduler()
     name, settings = configured.served(chosen)
     configured.warn_of_other_scheduler("a pod of the files", name)
     case = made.case(name)
-    report(case.warnings, case.problems)
     if not case.own:
+        report(case.warnings, case.problems)
         return refuse(f"fit: {', '.join(map(str, paths))}: no pod waits for scheduler {name}")
+    configured.warn_of_no_scheduler()
+    record = simulator.recorded(case, settings, name, running.reservations(made.pods))
+    about = _Decided(case, _in_place(case, record, made.gone), settings, made.quotas)
     if options.add_nodes:
         karpenter = karpenter if access is None else shape_arguments.live_objects(access)
-        status = _with_nodes(options, _Decided(case, settings, name, made.quotas), karpenter)
+        status = _with_nodes(options, about, karpenter)
     else:
-        status = _as_it_is(options, _Decided(case, settings, name, made.quotas), wanted)
+        status = _as_it_is(options, about, wanted)
     if case.problems:
         return ExitStatus.WRONG
     return completed(status, found.forbidden, is_configured=configured.is_known)
 
 
+def _in_place(case: "SimulationCase", record: "Record", gone: "Sequence[Pod | Claim]") -> "FileInPlace":
+    """Leave pods of the file that run where they are, and print what is odd and wrong about the file."""
+    from scheduler.simulation import case_warnings, fitting  # noqa: PLC0415 - as above
+
+    file = fitting.in_place(record, case.own, gone)
+    anew = set(case_warnings.decided_anew(gone)) if file.running else set()
+    report([each for each in case.warnings if each not in anew], case.problems)
+    return file
+
+
 class _Decided(NamedTuple):
-    """What is decided about, and as which scheduler."""
+    """What is decided about, and with which settings."""
 
     case: "SimulationCase"
+    file: "FileInPlace"
     settings: "Settings"
-    name: str
     quotas: "QuotaLedger"
 
 
 def _as_it_is(options: argparse.Namespace, about: _Decided, wanted: int | None) -> ExitStatus:
     """Print whether the pods start on the nodes that there are."""
-    from scheduler.simulation import fitting, printing, simulator  # noqa: PLC0415 - the solver takes a second
+    from scheduler.simulation import fitting, printing  # noqa: PLC0415 - the solver takes a second
 
     most = None if wanted is None else min(fitting.MOST_COPIES, wanted or fitting.MOST_COPIES)
-    record = simulator.recorded(about.case, about.settings, about.name)
-    answer = fitting.fit(record, about.case.own, most, quotas=about.quotas)
+    file = about.file
+    answer = fitting.fit(file.asked, file.own, most, running=file.running, quotas=about.quotas)
     needed = wanted or 1
     if options.output == TABLE:
         fitting.show(answer, needed, sys.stdout)
@@ -140,12 +159,10 @@ def _as_it_is(options: argparse.Namespace, about: _Decided, wanted: int | None) 
 
 def _with_nodes(options: argparse.Namespace, about: _Decided, karpenter: "KarpenterObjects") -> ExitStatus:
     """Print with which nodes the pods start."""
-    from scheduler.simulation import simulator  # noqa: PLC0415 - as above
     from scheduler.simulation.adding import node_additions  # noqa: PLC0415 - as above
 
     nodes = shape_arguments.offered(options, about.case, about.settings, karpenter)
-    record = simulator.recorded(about.case, about.settings, about.name)
-    answer = node_additions.find(record, about.case.own, nodes)
+    answer = node_additions.find(about.file.asked, about.file.own, nodes)
     shape_arguments.printed(answer, options.output)
     return ExitStatus.OK if answer.starts else ExitStatus.NO
 

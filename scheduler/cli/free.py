@@ -35,22 +35,25 @@ def execute(options: argparse.Namespace) -> int:
     """Read and print; with `--watch` again whenever something changes."""
 
     def answer(found: Any, devices: Any) -> Any:
+        from scheduler.simulation.devices_output import is_reserved  # noqa: PLC0415 - as above
         from solver import grouped_supply  # noqa: PLC0415 - the solver takes a second to import
         from solver.domain.fleet import Grouping  # noqa: PLC0415 - as above
 
         if not found.knows_holders:
             raise UsageError("resourceclaims may not be listed, and without them it is not known what is free")
-        return grouped_supply(found.fleet, devices, tuple(map(Grouping, options.by)))
+        supply = grouped_supply(found.fleet, devices, tuple(map(Grouping, options.by)))
+        return supply, sum(is_reserved(each, found.reserved_nodes) for each in devices)
 
-    command = fleet_arguments.FleetCommand("free", answer, lambda document: document.supply, _print)
+    command = fleet_arguments.FleetCommand("free", answer, lambda document: (document.supply, 0), _print)
     return fleet_arguments.run(options, command)
 
 
-def _print(options: argparse.Namespace, found: Any, supply: Any) -> None:
+def _print(options: argparse.Namespace, found: Any, answer: Any) -> None:
     from scheduler.simulation import printing, supply_output  # noqa: PLC0415 - the solver takes a second to import
 
+    supply, reserved = answer
     if options.output in {"json", "yaml"}:
-        fields = supply_output.document(supply, found.fleet)
+        fields = supply_output.document(supply, found.fleet) | {"reserved": reserved}
         sys.stdout.write(printing.text("FreeDevices", fields, options.output))
         return
-    supply_output.show(supply, found.fleet, sys.stdout, is_wide=options.output == WIDE)
+    supply_output.show(supply, found.fleet, sys.stdout, is_wide=options.output == WIDE, reserved=reserved)

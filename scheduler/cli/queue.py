@@ -114,7 +114,7 @@ def _with_nodes(options: argparse.Namespace, access: Any, namespace: str) -> int
         sys.stdout.write(f"No pod waits for scheduler {name}.\n")
         return completed(ExitStatus.OK, found.forbidden, is_configured=configured.is_known)
     nodes = shape_arguments.offered(options, case, settings, shape_arguments.live_objects(access))
-    record = simulator.recorded(case, settings, name)
+    record = simulator.recorded(case, settings, name, running.reservations(made.pods))
     answer = node_additions.find(record, own, nodes)
     shape_arguments.printed(answer, options.output)
     status = ExitStatus.OK if answer.starts else ExitStatus.NO

@@ -91,7 +91,7 @@ def execute(options: argparse.Namespace) -> int:
         name, settings = configured.served(fitting.DEFAULT_SCHEDULER)
     case = made.case(name)
     report(case.warnings, case.problems)
-    asked = simulator.recorded(case, settings, name)
+    asked = simulator.recorded(case, settings, name, running.reservations(made.pods))
     if options.save is not None:
         try:
             simulator.save(options.save, asked, keep_parameters=options.keep_parameters)

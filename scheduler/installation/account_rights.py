@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from scheduler.change import Kind
-from scheduler.features import BASE, CONSEQUENCES, RIGHTS, STATUS_RIGHTS, TITLES, Feature, Right
+from scheduler.features import BASE, BY_RIGHTS, CONSEQUENCES, RIGHTS, STATUS_RIGHTS, TITLES, Feature, Right
 from scheduler.kube import discovery, paths
 from scheduler.kube.client import Client
 from scheduler.kube.errors import DecodeError, Forbidden
@@ -95,10 +95,10 @@ async def missing_rights(
     None where the caller may not ask. Raise `KubeError`.
     """
     served = {kind for kind, _ in (await discovery.discover(client)).paths}
-    silent = "these objects have no status"
+    needed, silent = set(features) - BY_RIGHTS, "these objects have no status"
     asked = [
-        *((each, RIGHTS[each], CONSEQUENCES[each]) for each in Feature if each in features),
-        *((each, rights, silent) for each, rights in STATUS_RIGHTS.items() if each in features),
+        *((each, RIGHTS[each], CONSEQUENCES[each]) for each in Feature if each in needed),
+        *((each, rights, silent) for each, rights in STATUS_RIGHTS.items() if each in needed),
     ]
     try:
         base = (

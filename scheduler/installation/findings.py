@@ -13,10 +13,12 @@ from scheduler.observe.health import CheckState
 from scheduler.simulation import printing
 from scheduler.simulation.printing import counted
 from scheduler.status.leader_report import LeaderReport
+from solver.domain import wording
 
 _OLD_SECONDS: Final = 30.0
 """A report that is older says that the leader's event loop stands still: it makes one every five seconds."""
 _OVER_BUDGET: Final = 1.5
+_MOST_NAMES: Final = 4
 _OWN_CHECKS: Final = frozenset({"leader", "rights"})
 """Checks that have findings of their own."""
 
@@ -48,7 +50,14 @@ def of_scheduler(seen: InstalledPods, namespace: str, now: dt.datetime) -> list[
     found += _rights(seen)
     if seen.report is not None:
         report = seen.report
-        return [*found, *_checks(report), _watches(report), _decisions(report), _defects(report)]
+        return [
+            *found,
+            *_checks(report),
+            _watches(report),
+            _decisions(report),
+            *_reservations(report),
+            _defects(report),
+        ]
     has_leader = seen.runs and not seen.is_paused
     text = "the leader has not said yet how its watches are and what it decided" if has_leader else "no replica leads"
     found.append(Finding(FindingState.UNKNOWN, "watches", text))
@@ -179,6 +188,18 @@ def _decisions(report: LeaderReport) -> Finding:
         text = f"{text}. solver.budgetSeconds is {report.budget_seconds:g} s"
         return Finding(FindingState.WARNING, "decisions", text, step)
     return Finding(FindingState.OK, "decisions", text)
+
+
+def _reservations(report: LeaderReport) -> Iterator[Finding]:
+    """Name the nodes that are reserved for starving pods."""
+    names = [name for each in report.reservations for name in each.nodes]
+    count = len(names) + report.more_reserved
+    if count:
+        pods = counted(sum(len(each.uids) for each in report.reservations), "pod")
+        are = "is" if count == 1 else "are"
+        shown = wording.shortened(names, _MOST_NAMES)
+        text = f"{counted(count, 'node')} {are} reserved for {pods} that waited too long: {shown}"
+        yield Finding(FindingState.OK, "reservations", text)
 
 
 def _defects(report: LeaderReport) -> Finding:

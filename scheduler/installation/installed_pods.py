@@ -1,7 +1,6 @@
 """The scheduler's pods, its Lease, and the drivers that DeviceClasses name: what the API server has, read once."""
 
 import asyncio
-import datetime as dt
 import re
 from collections.abc import Awaitable, Collection, Mapping
 from typing import Final, NamedTuple, TypeVar
@@ -11,14 +10,14 @@ import msgspec
 from scheduler.change import Kind
 from scheduler.features import Feature
 from scheduler.installation.account_rights import AccountName, InstallationName, MissingRights, missing_rights
+from scheduler.installation.leader_lease import SeenLease, read_lease
 from scheduler.kube import paths
 from scheduler.kube.access import ClusterAccess, wait_for
 from scheduler.kube.client import Client, pages
 from scheduler.kube.decode import json_parts
 from scheduler.kube.errors import DecodeError, Forbidden, NotFound
-from scheduler.kube.leader_election.lease import Lease, decode_lease
 from scheduler.simulation.server_versions import SCHEDULER_PODS
-from scheduler.status.leader_report import LeaderReport, decode_report
+from scheduler.status.leader_report import LeaderReport
 
 T = TypeVar("T")
 
@@ -27,9 +26,6 @@ _DRIVER: Final = re.compile(
 )
 LEASE: Final = "the Lease"
 """What an unreadable Lease is called in `InstalledPods.forbidden`, before its name."""
-_RENEWED_SECONDS: Final = 5.0
-"""How long a Lease that looks old is watched for a renewal: a leader renews it every two seconds."""
-_LOOK_SECONDS: Final = 0.5
 
 
 class ReplicaPod(NamedTuple):
@@ -43,31 +39,6 @@ class ReplicaPod(NamedTuple):
     account: str
     why: str = ""
     created: str = ""
-
-
-class SeenLease(NamedTuple):
-    """
-    A Lease; `is_renewed` says that its holder is alive.
-
-    `age_seconds` is how long ago it was renewed by this machine's clock, infinite where that is not known.
-    """
-
-    holder: str
-    is_renewed: bool
-    age_seconds: float
-    is_drained: bool
-    report: LeaderReport | None
-
-    @property
-    def leader(self) -> str:
-        """The name of the pod, or of the machine, that has the Lease; "" where none has it."""
-        return self.holder.partition("_")[0] if self.is_renewed else ""
-
-    @property
-    def current_report(self) -> LeaderReport | None:
-        """The report of the replica that leads now; None where it has made none yet."""
-        is_current = self.is_renewed and self.report is not None and self.report.leader == self.holder
-        return self.report if is_current else None
 
 
 class InstalledPods(NamedTuple):
@@ -200,7 +171,9 @@ async def _read(access: ClusterAccess, name: InstallationName, features: Collect
             client.server_version(),
             permitted(_exists(client, f"{paths.CORE}/namespaces/{name.namespace}"), "namespaces"),
             permitted(replica_pods(client, name.namespace), f"pods in namespace {name.namespace}"),
-            permitted(_lease(client, name), f"{LEASE} {name.lease_namespace}/{name.lease}"),
+            permitted(
+                read_lease(client, name.lease_namespace, name.lease), f"{LEASE} {name.lease_namespace}/{name.lease}"
+            ),
             permitted(_class_drivers(client), "deviceclasses"),
         )
         accounts = {each.account for each in replicas or ()}
@@ -257,38 +230,6 @@ def _replica(pod: _Pod) -> ReplicaPod:
         why="" if is_ready else why,
         created=pod.metadata.creation_timestamp,
     )
-
-
-async def _lease(client: Client, name: InstallationName) -> SeenLease | None:
-    """Read the Lease; one that looks old is watched for a renewal, as the clocks of two machines differ."""
-    found = await _lease_now(client, name)
-    if found is None:
-        return None
-    age, duration = _age(found), found.spec.lease_duration_seconds or 0
-    is_renewed = bool(found.holder) and 0 <= age <= duration
-    ends = asyncio.get_running_loop().time() + _RENEWED_SECONDS
-    while found.holder and not is_renewed and asyncio.get_running_loop().time() < ends:
-        await asyncio.sleep(_LOOK_SECONDS)
-        later = await _lease_now(client, name)
-        is_renewed = later is not None and bool(later.holder) and later.spec.renew_time != found.spec.renew_time
-        found = later if later is not None and is_renewed else found
-    return SeenLease(found.holder, is_renewed, _age(found), found.is_drained, decode_report(found.report))
-
-
-async def _lease_now(client: Client, name: InstallationName) -> Lease | None:
-    try:
-        return decode_lease(await client.request("GET", paths.leases(name.lease_namespace, name.lease)))
-    except NotFound:
-        return None
-
-
-def _age(lease: Lease) -> float:
-    """Return the seconds since a Lease was renewed, by this machine's clock."""
-    try:
-        renewed = dt.datetime.fromisoformat(lease.spec.renew_time or "")
-    except ValueError:
-        return float("inf")
-    return (dt.datetime.now(dt.UTC) - renewed.astimezone(dt.UTC)).total_seconds()
 
 
 async def _class_drivers(client: Client) -> dict[str, tuple[str, ...]]:

@@ -4,13 +4,15 @@ The configuration: one YAML file, which flags of the command line override, chec
 - `schema`, `policies`, `observability`, `holds`, `repairs`: the structs of the file; a key is documented at its field.
 - `loading`: reads a file (`untrusted_yaml`) and applies the flags; old names of keys keep working with a warning.
 - `validation`: says what is wrong with a file.
+- `digest`: says whether two files decide alike.
 - `reference`: generates `config/default.yaml` and `config/schema.json`.
 
 Nothing here touches the cluster. The command line calls `load`; every other part gets only its own section.
 """
 
+from scheduler.settings.digest import digest
 from scheduler.settings.holds import HoldLimits
-from scheduler.settings.loading import Overrides, SettingsError, load, parse, served, unserved
+from scheduler.settings.loading import Overrides, SettingsError, load, misspelled, parse, served, unserved
 from scheduler.settings.observability import (
     ApiSettings,
     DecisionFiles,
@@ -66,7 +68,9 @@ __all__ = [
     "SettingsError",
     "SolverLimits",
     "default",
+    "digest",
     "load",
+    "misspelled",
     "parse",
     "parse_address",
     "served",

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from scheduler.features import OFF_BY_DEFAULT, Feature
+from scheduler.features import BY_RIGHTS, OFF_BY_DEFAULT, Feature
 from scheduler.settings.holds import HoldLimits
 from scheduler.settings.observability import (
     ApiSettings,
@@ -338,8 +338,8 @@ class Settings(Section, frozen=True):
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """The features whose rights the scheduler needs: without those that nobody has switched on."""
-        is_on = {Feature.KUEUE: self.admission_check.enabled}
+        """The features whose rights the scheduler asks for: without those that nobody has switched on."""
+        is_on = {Feature.KUEUE: self.admission_check.enabled, **dict.fromkeys(BY_RIGHTS, True)}
         return tuple(feature for feature in Feature if feature not in OFF_BY_DEFAULT or is_on[feature])
 
     @property

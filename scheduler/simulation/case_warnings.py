@@ -9,7 +9,7 @@ from scheduler.simulation.manifests import group_rules
 from scheduler.simulation.manifests.documents import Document
 from scheduler.simulation.manifests.fields import metadata, spec, subject, text
 from scheduler.simulation.workloads.pod_templates import has_ended
-from solver.domain import HOSTNAME, Pod, PodId, wording
+from solver.domain import HOSTNAME, Claim, Pod, PodId, wording
 
 _SHOWN: Final = 6
 
@@ -59,9 +59,9 @@ def skipped(counts: Counter[str]) -> Iterator[str]:
         yield f"skipped, because they decide nothing here: {wording.shortened(names, _SHOWN)}"
 
 
-def decided_anew(gone: Iterable[Pod]) -> Iterator[str]:
-    """Name the running pods that manifests replace."""
-    if running := [str(pod.id) for pod in gone if pod.node_name]:
+def decided_anew(gone: Iterable[Pod | Claim]) -> Iterator[str]:
+    """Name the running pods that manifests replace, with their claims."""
+    if running := [str(each.id) for each in gone if isinstance(each, Pod) and each.node_name]:
         assumed = "what runs already is decided anew, and what it holds counts as free"
         yield f"{assumed}: {wording.shortened(running, _SHOWN)}"
 

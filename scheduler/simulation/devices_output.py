@@ -1,7 +1,7 @@
 """Prints devices with their holders: as a list with a row for each holder, or as JSON or YAML (docs/devices.md)."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
@@ -25,6 +25,7 @@ from solver.domain.quantity import format_nano
 
 if TYPE_CHECKING:  # the client of the cluster takes a while to import
     from scheduler.kube.pod_writes import PendingPod
+    from scheduler.kube.repair_plans import RepairPlan
 
 Json = dict[str, Any]
 
@@ -39,6 +40,8 @@ _COLOURS: Final = {
 }
 _PLAIN_STATES: Final = {state: Coloured(state.value, _COLOURS.get(state, "")) for state in DeviceState}
 """The cells of devices of which nothing else is to be said."""
+_RESERVED: Final = Coloured("reserved", "yellow")
+_WHY_RESERVED: Final = "its node is reserved for a pod that has waited too long"
 _WIDE_COLUMNS: Final = tuple(map(ListColumn, ("LEFT", "DRIVER", "POOL", "CLASSES", "ROOT", "DOMAIN")))
 _NO_HOLDER: Final = ("",) * 5
 """The cells of a device without a holder, with that of its share."""
@@ -54,10 +57,12 @@ class FleetAnswer:
     `node_labels` are by node; without `has_node` the node that was asked for does not exist. Without claims
     (`forbidden`) it is not known which devices are held. `unreadable` are files and documents that cannot be read.
 
-    `quotas` are the DeviceQuotas, None where they may not be listed; they too are read only for the map.
+    `quotas` are the DeviceQuotas, None where they may not be listed, `plans` the RepairPlans that may be; they too are
+    read only for the map.
 
     `pods` are those with a node, `waiting` those without one in the order of the source, None where they may not be
     listed; both are read only for the map. `knows_conditions` says that a pod without a condition has none.
+    `reserved_nodes` are those whose devices are reserved for starving pods.
     """
 
     fleet: Fleet
@@ -68,8 +73,10 @@ class FleetAnswer:
     pods: tuple[Pod, ...] = ()
     waiting: "tuple[PendingPod, ...] | None" = ()
     quotas: tuple[QuotaState, ...] | None = ()
+    plans: "tuple[RepairPlan, ...]" = ()
     knows_conditions: bool = True
     has_node: bool = True
+    reserved_nodes: frozenset[str] = frozenset()
 
     @property
     def knows_holders(self) -> bool:
@@ -90,6 +97,7 @@ def show(
     is_wide: bool = False,
     is_grouped: bool = False,
     knows_holders: bool = True,
+    reserved_nodes: Collection[str] = (),
 ) -> None:
     """
     Print a row for each holder of each device, and one for each device without a holder.
@@ -113,7 +121,14 @@ def show(
         ListColumn("WHY", is_sentence=True),
         *(_WIDE_COLUMNS if is_wide else ()),
     )
-    row = _Rows(now, knows_holders=knows_holders, has_shares=has_shares, is_wide=is_wide, ages={})
+    row = _Rows(
+        now,
+        knows_holders=knows_holders,
+        has_shares=has_shares,
+        is_wide=is_wide,
+        reserved_nodes=reserved_nodes,
+        ages={},
+    )
     last = [device for device in devices if device.is_network]
     ordered = [*(device for device in devices if not device.is_network), *last] if last else devices
     rows = (cells for device in ordered for cells in row.of(device))
@@ -128,10 +143,20 @@ def _grouped(rows: Iterable[list_table.Row]) -> Iterator[list_table.Row]:
         yield (first[0], ", ".join(runs(names)), *first[2:])
 
 
-def document(fleet: Fleet, devices: Iterable[FleetDevice], *, knows_holders: bool = True) -> Json:
+def is_reserved(device: FleetDevice, nodes: Collection[str]) -> bool:
+    """Whether a device could be had if its node were not reserved for a starving pod."""
+    return device.node in nodes and device.is_available
+
+
+def document(
+    fleet: Fleet, devices: Iterable[FleetDevice], *, knows_holders: bool = True, reserved_nodes: Collection[str] = ()
+) -> Json:
     """Convert devices, and the pools that cannot be used, to plain values."""
     return {
-        "items": [_device(each, knows_holders=knows_holders) for each in devices],
+        "items": [
+            _device(each, knows_holders=knows_holders) | {"reserved": is_reserved(each, reserved_nodes)}
+            for each in devices
+        ],
         **unusable_document(fleet),
     }
 
@@ -167,6 +192,7 @@ class _Rows(NamedTuple):
     knows_holders: bool
     has_shares: bool
     is_wide: bool
+    reserved_nodes: Collection[str]
     ages: dict[tuple[str, SinceSource], str]
     """Those that are written already: a claim holds several devices."""
 
@@ -177,6 +203,8 @@ class _Rows(NamedTuple):
             state = Coloured(words, _COLOURS.get(device.state, "") if words != UNKNOWN else "")
         else:
             state, why = _PLAIN_STATES[device.state], ""
+        if self.knows_holders and is_reserved(device, self.reserved_nodes):
+            state, why = _RESERVED, _WHY_RESERVED
         where = (device.node or _place(device), device.id.device, device.kind, state)
         rest = (why, *_wide_cells(device)) if self.is_wide else (why,)
         if not device.holders:

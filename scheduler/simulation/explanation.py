@@ -1,5 +1,6 @@
 """Explains a pod or a gang of a case: what a decision does with it now, and what the cluster says of it."""
 
+import datetime as dt
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -11,13 +12,30 @@ from rich.text import Text
 from scheduler.kube.pod_warnings import PodWarning
 from scheduler.kube.pod_writes import PendingPod
 from scheduler.simulation import explanation_output, printing, simulator
-from scheduler.simulation.explanation_output import Explained
+from scheduler.simulation.explanation_output import Explained, ReservedNodes
 from scheduler.simulation.printing import counted
 from scheduler.worker.recording import Record
-from solver.domain import Batch, Gang, Pod, PodClaim, PodGroup, PodId
+from solver.domain import (
+    COSCHEDULING_GROUP,
+    DOVETAIL_GROUP,
+    SCHEDULING_GROUP,
+    Gang,
+    Pod,
+    PodClaim,
+    PodDiagnosis,
+    PodGroup,
+    PodId,
+    ReasonCode,
+)
 
 NEEDED: Final = frozenset({"nodes", "pods", "resourceslices", "deviceclasses", "resourceclaims"})
 """The kinds without which a decision says nothing about a pod."""
+_GANG_WORDS: Final = {
+    DOVETAIL_GROUP: ("the label dovetail.dev/gang={}", "the annotation dovetail.dev/gang-minimum"),
+    COSCHEDULING_GROUP: ("the label scheduling.x-k8s.io/pod-group={}", "minMember of its PodGroup"),
+    SCHEDULING_GROUP: ("schedulingGroup.podGroupName: {}", "minCount of its PodGroup"),
+}
+"""By the source of a gang, what a pod of it has, and what says its minimum."""
 MOST_KINDS: Final = 3
 """Kinds of members of a gang that are explained on a terminal."""
 _SHOWN: Final = 8
@@ -41,7 +59,36 @@ def of_pod(
         diagnosis = simulator.explained(asked, waiting)
     elif bound is not None and not bound.is_deleting:
         diagnosis = simulator.explained_placed(asked, bound)
-    return Explained(bound or pod, diagnosis, condition, is_live, claims, warnings)
+    reserved = tuple(_reserved(asked, diagnosis)) if diagnosis is not None else ()
+    step = _next_step(asked, pod) if diagnosis is not None and not diagnosis.node else ""
+    return Explained(bound or pod, diagnosis, condition, is_live, claims, warnings, reserved, next_step=step)
+
+
+def _next_step(asked: Record, pod: Pod) -> str:
+    """Say what completes the gang of a pod, where members are missing; "" elsewhere."""
+    gang = next((each for each in asked.batch.gangs if each.id == pod.gang), None)
+    if gang is None or gang.invalid or gang.id.source not in _GANG_WORDS:
+        return ""
+    exist = max(gang.member_count, sum(each.gang == gang.id for each in asked.batch.pods) + gang.running_count)
+    if exist >= gang.min_count:
+        return ""
+    member, minimum = _GANG_WORDS[gang.id.source]
+    missing = counted(gang.min_count - exist, "more pod")
+    return f"create {missing} with {member.format(gang.id.name)}, or write {exist} as {minimum}"
+
+
+def _reserved(asked: Record, diagnosis: PodDiagnosis) -> Iterator[ReservedNodes]:
+    """Yield the nodes on which a pod would fit if they were not reserved for others."""
+    if all(each.code is not ReasonCode.NODE_RESERVED for each in diagnosis.reasons):
+        return
+    fitting = {name for group in diagnosis.nodes if group.fits for name in group.nodes}
+    creations = {pod.uid: pod.creation for pod in asked.batch.pods}
+    now = dt.datetime.fromtimestamp(asked.policy.preemption.now, dt.UTC)
+    for each in asked.batch.node_reservations:
+        nodes = tuple(name for name in each.nodes if name in fitting)
+        if nodes:
+            waited = printing.age(creations.get(each.uids[0], ""), now)
+            yield ReservedNodes(nodes, each.pod, len(each.uids), waited)
 
 
 def _with_names(message: str, asked: Record) -> str:
@@ -131,7 +178,11 @@ def _fitting(asked: Record, waiting: Sequence[Pod]) -> int:
     if not waiting:
         return 0
     pods = tuple(replace(pod, gang=None) for pod in waiting)
-    return len(simulator.answer(replace(asked, batch=Batch(pods=pods), stopped=(), left_out=())).plan.placements)
+    return len(
+        simulator.answer(
+            replace(asked, batch=replace(asked.batch, pods=pods, gangs=()), stopped=(), left_out=())
+        ).plan.placements
+    )
 
 
 def gang_document(found: ExplainedGang) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from solver.domain import (
     NodeDiagnosis,
     Pod,
     PodDiagnosis,
+    PodId,
     Reason,
     ReasonCode,
     RequestCount,
@@ -55,6 +56,15 @@ _BEYOND_NODES: Final = frozenset(
 Json = dict[str, Any]
 
 
+class ReservedNodes(NamedTuple):
+    """Nodes that a pod would fit on and that are reserved for a starving pod, which has waited for `waited`."""
+
+    nodes: tuple[str, ...]
+    pod: PodId
+    gang_size: int
+    waited: str
+
+
 class Explained(NamedTuple):
     """
     What is known of a pod.
@@ -62,7 +72,8 @@ class Explained(NamedTuple):
     `diagnosis` is None for one that is not decided: it has scheduling gates, ends, or the caller may not read what a
     decision needs. `condition` is its PodScheduled in the cluster; `is_live` says whether the pod was read there.
     `claims` are the names and allocations of its claims, `warnings` what the kubelet says where a bound pod does not
-    start.
+    start. `reserved` are the nodes that only a reservation keeps from it,
+    `unserved` says that no scheduler has the name that it gives, `next_step` what completes its gang.
     """
 
     pod: Pod
@@ -71,10 +82,26 @@ class Explained(NamedTuple):
     is_live: bool = False
     claims: tuple[tuple[ClaimId, Allocation | None], ...] = ()
     warnings: tuple[PodWarning, ...] = ()
+    reserved: tuple[ReservedNodes, ...] = ()
+    unserved: str = ""
+    next_step: str = ""
+
+    @property
+    def is_said_to_wait(self) -> bool:
+        """Whether a decision of now would place it, while its condition says that it waits."""
+        return (
+            self.is_live
+            and not self.pod.node_name
+            and not self.waits
+            and self.condition is not None
+            and self.condition.status == "False"
+        )
 
     @property
     def waits(self) -> bool:
         """Whether it has no node, and would get none now."""
+        if self.unserved and not self.pod.node_name:
+            return True
         return not (self.diagnosis.node if self.diagnosis is not None else self.pod.node_name)
 
 
@@ -83,7 +110,7 @@ def show(explained: Explained, to: TextIO, *, is_wide: bool = False) -> None:
     console = printing.console(to, width=WIDTH, most=WIDTH)
     explained = printing.visible(explained)
     diagnosis, condition = explained.diagnosis, explained.condition
-    console.print(_head(diagnosis) if diagnosis is not None else _undecided(explained.pod))
+    console.print(_head(explained, diagnosis) if diagnosis is not None else _undecided(explained.pod))
     for line in _devices(explained):
         console.print(Padding(line, _INDENT, expand=False))
     for warning in explained.warnings:
@@ -92,22 +119,26 @@ def show(explained: Explained, to: TextIO, *, is_wide: bool = False) -> None:
     for hint in hints:
         console.print(printing.arrow(hint))
     if diagnosis is not None:
-        _show_diagnosis(diagnosis, console, None if is_wide else _MOST_NAMES, has_hints=bool(hints))
-    if explained.is_live and explained.waits:
+        _show_diagnosis(explained, diagnosis, console, None if is_wide else _MOST_NAMES, has_hints=bool(hints))
+    if explained.is_live and (explained.waits or explained.is_said_to_wait):
         console.print()
         console.print(_condition(condition))
 
 
-def _show_diagnosis(diagnosis: PodDiagnosis, console: Console, most_names: int | None, *, has_hints: bool) -> None:
+def _show_diagnosis(
+    explained: Explained, diagnosis: PodDiagnosis, console: Console, most_names: int | None, *, has_hints: bool
+) -> None:
     is_lost = any(each.code in FITS_ALONE for each in diagnosis.reasons)
     no_node_says_why = not diagnosis.nodes or (not is_lost and any(group.fits for group in diagnosis.nodes))
+    no_node_says_why = no_node_says_why and not explained.reserved
     for reason in diagnosis.reasons if not diagnosis.is_bound else ():
-        if no_node_says_why or reason.code in _BEYOND_NODES:
+        is_said = reason.code is ReasonCode.NODE_RESERVED and explained.reserved
+        if not is_said and (no_node_says_why or reason.code in _BEYOND_NODES):
             console.print(Padding(_sentence(reason), _INDENT, expand=False))
     _show_changes(diagnosis, console, has_hints=has_hints)
     for group in diagnosis.nodes:
         console.print()
-        _show_group(group, console, most_names)
+        _show_group(group, console, most_names, explained.reserved)
 
 
 def _undecided(pod: Pod) -> Text:
@@ -144,18 +175,19 @@ def _said_by_kubelet(warning: PodWarning) -> Text:
 
 
 def _all_hints(explained: Explained) -> dict[str, None]:
-    """Return the hints of the decision, and that of the condition."""
+    """Return the hints of the decision; that of the condition, which may be old, only without a decision."""
     if explained.pod.node_name or not explained.waits:
         return {}
-    found = list(_hints(explained.diagnosis.reasons)) if explained.diagnosis is not None else []
-    if explained.condition is not None:
-        found += hints_of(explained.condition.message)
-    return dict.fromkeys(found)
+    if explained.diagnosis is not None:
+        steps = [explained.next_step] if explained.next_step else []
+        return dict.fromkeys((*steps, *_hints(explained.diagnosis.reasons)))
+    return dict.fromkeys(hints_of(explained.condition.message) if explained.condition is not None else ())
 
 
 def _condition(condition: PodScheduled | None) -> Text:
     if condition is None:
-        return Text("It has no condition PodScheduled: no scheduler has picked it up.", "yellow")
+        text = "It has no condition PodScheduled: no scheduler has picked it up, or it has not reported yet."
+        return Text(text, "yellow")
     since = f" since {condition.since:%Y-%m-%dT%H:%M:%SZ}" if condition.since is not None else ""
     return Text(f"PodScheduled={condition.status} ({condition.reason}){since}: {condition.message}")
 
@@ -182,15 +214,24 @@ def document(explained: Explained) -> Json:
         "nodes": [_group(each) for each in found.nodes],
         "lostTo": [str(each) for each in found.lost_to],
         "proven": found.is_proven,
+        "reserved": [
+            {"nodes": list(each.nodes), "pod": str(each.pod), "gangSize": each.gang_size} for each in explained.reserved
+        ],
         "changes": [{"message": each.message, "node": each.node} for each in found.changes],
     }
 
 
-def _head(diagnosis: PodDiagnosis) -> Text:
+def _head(explained: Explained, diagnosis: PodDiagnosis) -> Text:
     if diagnosis.is_bound:
         return _bound_head(diagnosis)
+    if explained.unserved:
+        would = f" It would be placed on node {diagnosis.node} with that name." if diagnosis.node else ""
+        return Text.assemble(f"Pod {diagnosis.pod} ", ("waits", "yellow"), f": {explained.unserved}{would}")
     if diagnosis.node:
-        return Text.assemble(f"Pod {diagnosis.pod} would be placed on node ", (diagnosis.node, "green"), ".")
+        text = Text.assemble(f"Pod {diagnosis.pod} would be placed on node ", (diagnosis.node, "green"))
+        return text.append(" by a decision now; the scheduler last said:" if explained.is_said_to_wait else ".")
+    if explained.reserved:
+        return _reserved_head(explained.reserved, diagnosis)
     text = Text.assemble(f"Pod {diagnosis.pod} ", ("waits", "yellow"), ".")
     fitting = sum(len(group.nodes) for group in diagnosis.nodes if group.fits)
     if fitting:
@@ -199,6 +240,20 @@ def _head(diagnosis: PodDiagnosis) -> Text:
         total = sum(len(group.nodes) for group in diagnosis.nodes)
         text.append(f" None of {counted(total, 'node')} can take it now.")
     return text
+
+
+def _reserved_head(reserved: Sequence[ReservedNodes], diagnosis: PodDiagnosis) -> Text:
+    """Say for whom the nodes are reserved on which a pod would fit."""
+    text = Text.assemble(f"Pod {diagnosis.pod} ", ("waits", "yellow"), ": ")
+    kept = []
+    for each in reserved:
+        nodes = wording.shortened(each.nodes, _MOST_NAMES)
+        are = "node {} is" if len(each.nodes) == 1 else "nodes {} are"
+        whom = f"{each.pod}{f' and {each.gang_size - 1} more of its gang' if each.gang_size > 1 else ''}"
+        waited = f", which has waited {each.waited}" if each.waited else ""
+        kept.append(f"{are.format(nodes)} reserved for {whom}{waited}")
+    text.append("; ".join(kept))
+    return text.append(". Without that it would fit there.")
 
 
 def _bound_head(diagnosis: PodDiagnosis) -> Text:
@@ -223,14 +278,18 @@ def _lost(diagnosis: PodDiagnosis) -> str:
     return f"; the plan places {', '.join(map(str, diagnosis.lost_to)) or 'other pods'} instead, and {proof}"
 
 
-def _show_group(group: NodeDiagnosis, console: Console, most_names: int | None) -> None:
+def _show_group(
+    group: NodeDiagnosis, console: Console, most_names: int | None, reserved: Sequence[ReservedNodes]
+) -> None:
     names = list(runs(sorted(group.nodes, key=_numbered)))
     most = len(names) if not most_names or len(names) == most_names + 1 else most_names
     title = f"{counted(len(group.nodes), 'node')}: {wording.shortened(names, most)}"
     fits = "  fits" if len(group.nodes) == 1 else "  fit"
+    kept = [each for each in reserved if group.fits and not set(group.nodes).isdisjoint(each.nodes)]
+    for_whom = f", but for the reservation for {', '.join(str(each.pod) for each in kept)}" if kept else ""
     matches = not group.requests or any(each.matching for each in group.requests)
     state = (fits if group.fits else "", "green") if matches else ("  no device matches", "yellow")
-    console.print(Text.assemble((title, "bold"), state))
+    console.print(Text.assemble((title, "bold"), state, (for_whom, "yellow")))
     for line in (*group.objections, *group.pools):
         console.print(Padding(Text(line, "yellow"), _INDENT, expand=False))
     if group.requests and matches:

@@ -5,7 +5,7 @@ Waiting pods of the same or a higher priority are decided first, as the queue wo
 is left: at once, after evictions, after moves (`moves`), or after one of the changes that `explain` would find.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 import msgspec
@@ -21,6 +21,8 @@ from solver import SolverCache, max_count
 from solver.domain import (
     Batch,
     Budget,
+    Claim,
+    ClaimId,
     CopyCount,
     GangId,
     NearestChange,
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 """What the API server sets as spec.schedulerName of a pod that names none."""
 MOST_COPIES: Final = 100_000
+_SPARE: Final = "~more"
+"""The end of the name of a pod that is counted beside those that run; no object has a name like this."""
 _NO_COPY: Final = CopyCount(count=0, bound=0, is_proven=True)
 _COUNT_SECONDS: Final = 10.0
 _MOVES_SECONDS: Final = 10.0
@@ -70,7 +74,8 @@ class Fit(NamedTuple):
 
     `copies` is set where a count was asked for, up to `most`; a copy is `copy_size` pods, and `limit` is what the
     quotas admit. `moves` and `changes` say what would let the pods in that do not start, where the plan evicts nothing
-    for them. `changes` are about `stuck`, one of these pods, and about its whole `gang` if it has one.
+    for them. `changes` are about `stuck`, one of these pods, and about its whole `gang` if it has one. `running` pods
+    run already where they are; `copies` counts them too.
     """
 
     result: SimulationResult
@@ -82,6 +87,7 @@ class Fit(NamedTuple):
     changes: tuple[NearestChange, ...] = ()
     stuck: PodId | None = None
     gang: GangId | None = None
+    running: int = 0
 
     def fits(self, wanted: int) -> bool:
         """Whether all pods start now; with a count, whether `wanted` copies do."""
@@ -100,29 +106,107 @@ class Fit(NamedTuple):
         return self.limit.refusal
 
 
+class RunningPods(NamedTuple):
+    """
+    The `number` of pods of a file that run already, and its `pods`.
+
+    `spare` is one more of them under another name: what is counted. It is in the batch.
+    """
+
+    number: int
+    pods: tuple[Pod, ...]
+    spare: Pod
+
+
+class FileInPlace(NamedTuple):
+    """A case in which pods of a file run where they are (None: none does), and the pods of the file that are left."""
+
+    asked: Record
+    own: frozenset[PodId]
+    running: RunningPods | None = None
+
+
+def in_place(asked: Record, own: frozenset[PodId], gone: Sequence[Pod | Claim]) -> FileInPlace:
+    """
+    Put the pods that run back in their places, with their claims, where the file has equal pods and no others.
+
+    `gone` is what the pods of the file replace. A pod of a file that was changed since is decided anew.
+    """
+    running = [each for each in gone if isinstance(each, Pod) and each.node_name and not each.is_deleting]
+    mine = [pod for pod in asked.batch.pods if pod.id in own]
+    claims = [each for each in gone if isinstance(each, Claim)]
+    specs = {claim.id: (claim.requests, claim.constraints) for claim in (*asked.snapshot.claims, *claims)}
+    is_one_kind = len({_kind(pod) for pod in mine}) == 1 and all(pod.gang is None for pod in mine)
+    if not (running and is_one_kind) or {_spec(pod, specs) for pod in (*running, *mine)} != {_spec(mine[0], specs)}:
+        return FileInPlace(asked, own)
+    names = {pod.id for pod in running}
+    anonymous = [pod.id for pod in mine if pod.id not in names]  # of a Deployment: any of them is one that runs
+    done = names | set(anonymous[: len(running) - sum(pod.id in names for pod in mine)])
+    uids, unused = {pod.uid for pod in running}, {pod.uid for pod in mine if pod.id in done}
+    spare, own_claims = _spare(mine[0], asked.snapshot.claims)
+    kept = [
+        *(each for each in asked.snapshot.claims if each.owner_pod_uid not in unused),
+        *(each for each in claims if each.owner_pod_uid in uids),
+        *own_claims,
+    ]
+    snapshot = replace(asked.snapshot, pods=(*asked.snapshot.pods, *running), claims=tuple(kept))
+    rest = asked.batch.without(done)
+    batch = replace(rest, pods=(*rest.pods, spare))
+    made = RunningPods(len(running), tuple(mine), spare)
+    return FileInPlace(replace(asked, snapshot=snapshot, batch=batch), own - done, made)
+
+
+def _spare(pod: Pod, claims: Sequence[Claim]) -> tuple[Pod, list[Claim]]:
+    """Return a pod under another name, with claims of its own where its claims are made for it."""
+    uid = f"{pod.uid}{_SPARE}"
+    mine = {each.claim for each in pod.claims if each.claim is not None and each.template}
+    names = {each: ClaimId(each.namespace, f"{each.name}{_SPARE}") for each in mine}
+    made = [
+        replace(each, id=names[each.id], uid=f"{each.uid}{_SPARE}", owner_pod_uid=uid)
+        for each in claims
+        if each.id in names
+    ]
+    own = tuple(replace(each, claim=names.get(each.claim, each.claim) if each.claim else None) for each in pod.claims)
+    return replace(pod, id=PodId(pod.id.namespace, f"{pod.id.name}{_SPARE}"), uid=uid, claims=own), made
+
+
+def _spec(pod: Pod, specs: Mapping[ClaimId, object]) -> object:
+    """Return what decides where a pod can run, without what admission adds to one that exists."""
+    claims = tuple((each.entry, each.template, specs.get(each.claim) if each.claim else None) for each in pod.claims)
+    return pod.requests, pod.node_selector, pod.required_affinity, claims
+
+
 def fit(
     asked: Record,
     own: Collection[PodId],
     most: int | None,
     *,
+    running: RunningPods | None = None,
     quotas: "QuotaLedger | None" = None,
     says_changes: bool = True,
 ) -> Fit:
     """
     Answer for the pods `own` of a case; with `most`, also count the copies that fit and that `quotas` admit.
 
+    Those that run already, in their places, count as copies.
+
     The changes that would let a pod in name any object of the cluster: without `says_changes` none is searched.
     """
     cache = SolverCache()
-    left = simulator.after_others(asked, own, cache)
+    count = 0 if running is None else running.number
+    left = simulator.after_others(asked, own if running is None else {*own, running.spare.id}, cache)
+    unit = _unit(left.batch) if running is None else replace(left.batch, pods=(running.spare,))
+    left = replace(left, batch=left.batch.without(() if running is None else {running.spare.id}))
     result = simulator.answer(left, cache)
-    unit = _unit(left.batch)
-    found = Fit(result, None, len(unit.pods))
+    found = Fit(result, None, len(unit.pods), running=count)
     if most is not None:
-        limit = None if quotas is None else quotas.copies(left.batch.pods, unit.pods)
+        charged = (left.batch.pods, unit.pods) if running is None else (running.pods, running.pods[:1])
+        limit = None if quotas is None else quotas.copies(*charged)
         admitted = most if limit is None else min(most, limit.most)
         budget = Budget(seconds=_COUNT_SECONDS, deterministic_seconds=_COUNT_SECONDS, seed=left.seed)
-        copies = max_count(left.snapshot, unit, left.policy, budget, admitted, cache=cache) if admitted else _NO_COPY
+        room = max(0, admitted - count)
+        copies = max_count(left.snapshot, unit, left.policy, budget, room, cache=cache) if room else _NO_COPY
+        copies = replace(copies, count=copies.count + count, bound=copies.bound + count)
         found = found._replace(copies=copies, most=most, limit=limit)
     evicting = {each.pod for preemption in result.plan.preemptions for each in preemption.placements}
     stuck = [each.pod for each in result.plan.unplaced if each.pod not in evicting and not _is_absent(each)]
@@ -187,6 +271,7 @@ def document(found: Fit, wanted: int) -> dict[str, Any]:
         if copies is None
         else {
             "copies": copies.count,
+            "running": found.running,
             "podsPerCopy": found.copy_size,
             "atMost": None if found.is_cut else copies.bound,
             "proven": copies.is_proven and not found.is_cut,
@@ -214,6 +299,15 @@ def show(found: Fit, wanted: int, to: TextIO) -> None:
             console.print(printing.arrow(f"{change.message}  ({change.node})"))
 
 
+def _more(copies: CopyCount, found: Fit, why: str) -> str:
+    """Say how many would start beside those that run."""
+    more = copies.count - found.running
+    proof = "" if copies.is_proven else f"; more may, up to {copies.bound - found.running}"
+    if found.is_cut:
+        proof = "; more were not counted"
+    return f"{_running(found.running)}; {more or 'no'} more would start now{proof}{why}."
+
+
 def changes_title(found: Fit) -> str:
     """Say what would start after one of the changes."""
     if found.gang is None:
@@ -228,6 +322,21 @@ def sentence(found: Fit) -> str:
     total = len(plan.placements) + len(plan.unplaced)
     if found.copies is not None:
         return _count(found.copies, found)
+    if found.running and not total:
+        return f"{_running(found.running)}, and no other pod is in the file."
+    if found.running:
+        return f"{_running(found.running)}. {_plan(found)}"
+    return _plan(found)
+
+
+def _running(count: int) -> str:
+    return f"{count} of these {'runs' if count == 1 else 'run'} already"
+
+
+def _plan(found: Fit) -> str:
+    """Say how many pods the plan places."""
+    plan = found.result.plan
+    total = len(plan.placements) + len(plan.unplaced)
     if not plan.unplaced:
         return f"It fits: {counted(total, 'pod')} would start now."
     victims = sum(len(each.victims) for each in plan.preemptions)
@@ -237,6 +346,8 @@ def sentence(found: Fit) -> str:
 
 def _count(copies: CopyCount, found: Fit) -> str:
     size, why = found.copy_size, f": {found.refusal}" if found.refusal else ""
+    if found.running:
+        return _more(copies, found, why)
     if not copies.bound:
         return f"No {'pod' if size == 1 else f'copy of {size} pods'} would start now{why}."
     what = counted(copies.count, "pod" if size == 1 else "copy").replace("copys", "copies")

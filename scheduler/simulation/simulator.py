@@ -31,6 +31,7 @@ from solver.domain import (
     Budget,
     ClaimId,
     LevelReport,
+    NodeReservation,
     Placement,
     Plan,
     Pod,
@@ -95,12 +96,14 @@ def after_others(asked: Record, own: Collection[PodId], cache: SolverCache | Non
     others = tuple(pod for pod in asked.batch.pods if pod.id not in own and pod.priority >= least)
     snapshot = asked.snapshot
     if others:
-        first = msgspec.structs.replace(asked, batch=Batch(pods=others, gangs=asked.batch.gangs_of(others)))
+        first = msgspec.structs.replace(asked, batch=_of_pods(asked.batch, others))
         for part, plan in _parts(first, lambda part: _decided(asked, part, [], cache)):
             snapshot = after_plan(part.snapshot, part.batch, plan)
-    return msgspec.structs.replace(
-        asked, snapshot=snapshot, batch=Batch(pods=pods, gangs=asked.batch.gangs_of(pods)), stopped=(), left_out=()
-    )
+    return msgspec.structs.replace(asked, snapshot=snapshot, batch=_of_pods(asked.batch, pods), stopped=(), left_out=())
+
+
+def _of_pods(batch: Batch, pods: tuple[Pod, ...]) -> Batch:
+    return msgspec.structs.replace(batch, pods=pods, gangs=batch.gangs_of(pods))
 
 
 def after_placed(asked: Record, plan: Plan) -> Record:
@@ -210,12 +213,16 @@ class SimulationResult:
         )
 
 
-def recorded(case: SimulationCase, settings: Settings, scheduler_name: str) -> Record:
-    """Return a case with everything else that determines the plan."""
+def recorded(
+    case: SimulationCase, settings: Settings, scheduler_name: str, reservations: tuple[NodeReservation, ...] = ()
+) -> Record:
+    """Return a case with everything else that determines the plan; nodes may be reserved for pods that starve."""
+    starving = {uid for each in reservations for uid in each.uids}
+    overdue = tuple(pod.id for pod in case.batch.pods if pod.uid in starving)
     return Record(
         cause=f"simulated for scheduler {scheduler_name}",
         snapshot=case.snapshot,
-        batch=case.batch,
+        batch=msgspec.structs.replace(case.batch, overdue=overdue, node_reservations=reservations),
         made_after=case.made_after,
         not_made=case.not_made,
         policy=_at_present(settings.policy(scheduler_name)),

@@ -16,8 +16,12 @@ _MOST_CLASSES: Final = 4
 """Classes whose fragmentation is named below the list."""
 
 
-def show(found: GroupedSupply, fleet: Fleet, to: TextIO, *, is_wide: bool = False) -> None:
-    """Print the list, the fragmentation with its causes, and pools and classes that cannot be used."""
+def show(found: GroupedSupply, fleet: Fleet, to: TextIO, *, is_wide: bool = False, reserved: int = 0) -> None:
+    """
+    Print the list, the fragmentation with its causes, and pools and classes that cannot be used.
+
+    `reserved` is the number of free devices on nodes that are reserved for starving pods.
+    """
     has_unusable = any(row.supply.unusable for row in found.rows)
     has_blocked = any(row.supply.blocked for row in found.rows)
     has_roots = any(row.supply.largest.root is not None for row in found.rows)
@@ -46,6 +50,10 @@ def show(found: GroupedSupply, fleet: Fleet, to: TextIO, *, is_wide: bool = Fals
         list_table.show(columns, map(_cells, found.rows), to, is_wide=is_wide)
     else:
         to.write(devices_output.NO_DEVICE)
+    if reserved:
+        are = "is on a node that is" if reserved == 1 else "are on nodes that are"
+        text = f"Of the free devices, {reserved} {are} reserved for a pod that has waited too long (dovetail devices)."
+        list_table.write(["", text], to)
     list_table.write(_notes(found, fleet), to)
 
 

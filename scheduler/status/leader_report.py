@@ -2,11 +2,11 @@
 How the leader does, in an annotation of its Lease: what `dovetail status` shows and only the scheduler knows.
 
 The leader writes it with each renewal. So it needs no port, no right but to read the Lease, and is still there when no
-replica runs any more. It names no pod.
+replica runs any more. It names no pod: reservations have uids.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -19,6 +19,7 @@ from scheduler.observe.health import CheckState, Health
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import PodState
 from scheduler.unreadable import cut
+from solver.domain import NodeReservation, Pod
 
 REPORT_SECONDS: Final = 5.0
 """How often the leader makes a new report."""
@@ -26,6 +27,8 @@ _MOST_CHECKS: Final = 8
 """Checks that are not ok and have a place in the report."""
 _LONGEST_MESSAGE: Final = 600
 """Characters of a check's message."""
+_MOST_RESERVED: Final = 300
+"""Pods and nodes of reservations that have a place in the report: some 15 KiB, written with each renewal."""
 
 
 class CheckReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -46,13 +49,25 @@ class WatchReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     limit_seconds: float = 0.0
 
 
+class ReservationReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A `NodeReservation`, with the uids of its pods in place of a name."""
+
+    uids: tuple[str, ...]
+    nodes: tuple[str, ...]
+    priority: int = 0
+    requests: tuple[tuple[str, int], ...] = ()
+    takes_devices: bool = True
+
+
 class LeaderReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """
     The report of the replica `leader`, whose identity is that of the Lease.
 
     `work` is that of the last `scheduler.history.recent_work.MINUTES`. `pods` counts the queue by state. `saved` are
     the newest files with decisions that failed, in the leader's container. `defects` are unexpected exceptions and
-    plans that broke a rule since the process began.
+    plans that broke a rule since the process began. `configuration` is `scheduler.settings.digest` of its
+    settings. `reservations` are the nodes that are reserved for starving pods, and `more_reserved` the number of such
+    nodes without a place here.
     """
 
     leader: str
@@ -66,6 +81,25 @@ class LeaderReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     budget_seconds: float = 0.0
     defects: int = 0
     saved: tuple[str, ...] = ()
+    configuration: str = ""
+    reservations: tuple[ReservationReport, ...] = ()
+    more_reserved: int = 0
+
+    def reservations_for(self, pods: Iterable[Pod]) -> tuple[NodeReservation, ...]:
+        """Return the reservations whose pods are all among those that wait; the others are over, or begin just now."""
+        waiting = {pod.uid: pod for pod in pods if not pod.node_name}
+        return tuple(
+            NodeReservation(
+                pod=waiting[each.uids[0]].id,
+                uids=each.uids,
+                priority=each.priority,
+                nodes=each.nodes,
+                requests=each.requests,
+                takes_devices=each.takes_devices,
+            )
+            for each in self.reservations
+            if each.uids and waiting.keys() >= set(each.uids)
+        )
 
 
 def decode_report(text: str) -> LeaderReport | None:
@@ -77,7 +111,11 @@ def decode_report(text: str) -> LeaderReport | None:
 
 
 class ReportSources(NamedTuple):
-    """Where a report comes from; `counts` counts the queue's pods, `saved` gives the newest saved decisions."""
+    """
+    Where a report comes from.
+
+    `counts` counts the queue's pods, `saved` gives the newest saved decisions, `reservations` the reserved nodes.
+    """
 
     health: Health
     metrics: Metrics
@@ -86,7 +124,9 @@ class ReportSources(NamedTuple):
     recent: RecentWork
     counts: Callable[[], dict[PodState, int]]
     saved: Callable[[], Iterable[str]]
+    reservations: Callable[[], Sequence[NodeReservation]]
     budget_seconds: float
+    configuration: str
 
 
 class LeaderReporter:
@@ -119,6 +159,8 @@ class LeaderReporter:
         sources = self._sources
         ages = {kind: sources.ages.age(kind) for kind in sources.kinds}
         oldest = max(ages, key=ages.__getitem__, default=None)
+        reserved = sources.reservations()
+        shown = tuple(_shown(reserved))
         checks = [each for each in sources.health.ready_checks if each.state is not CheckState.OK]
         return LeaderReport(
             leader=self._identity,
@@ -140,4 +182,23 @@ class LeaderReporter:
             budget_seconds=sources.budget_seconds,
             defects=int(sources.metrics.defect_count()),
             saved=tuple(sources.saved()),
+            configuration=sources.configuration,
+            reservations=shown,
+            more_reserved=sum(len(each.nodes) for each in reserved) - sum(len(each.nodes) for each in shown),
+        )
+
+
+def _shown(reserved: Iterable[NodeReservation]) -> Iterator[ReservationReport]:
+    """Yield the reservations of the pods that have waited longest, as far as there is room."""
+    left = _MOST_RESERVED
+    for each in reserved:
+        left -= len(each.uids) + len(each.nodes)
+        if left < 0:
+            return
+        yield ReservationReport(
+            uids=each.uids,
+            nodes=each.nodes,
+            priority=each.priority,
+            requests=each.requests,
+            takes_devices=each.takes_devices,
         )

@@ -8,7 +8,20 @@ from typing import NamedTuple
 import msgspec
 
 from solver import greedy
-from solver.domain import Batch, Budget, Claim, ClaimId, Gang, Node, Pod, PodId, Policy, PoolId, Snapshot
+from solver.domain import (
+    Batch,
+    Budget,
+    Claim,
+    ClaimId,
+    Gang,
+    Node,
+    NodeReservation,
+    Pod,
+    PodId,
+    Policy,
+    PoolId,
+    Snapshot,
+)
 from solver.model.objective import best_of
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
@@ -23,7 +36,7 @@ class ProbeCase(NamedTuple):
 
     `is_reduced` says that the cluster has one node only (`NodeCases`). `together` are waiting pods that are decided
     with it: of its gang, and with a claim that it shares and that has no allocation yet. `gangs` are theirs. A pod of
-    a reduced case is alone.
+    a reduced case is alone. `node_reservations` keep nodes from it.
     """
 
     snapshot: Snapshot
@@ -32,11 +45,13 @@ class ProbeCase(NamedTuple):
     is_reduced: bool = False
     together: tuple[Pod, ...] = ()
     gangs: tuple[Gang, ...] = ()
+    node_reservations: tuple[NodeReservation, ...] = ()
 
     @property
     def batch(self) -> Batch:
         """The pod, first, and those that are decided with it."""
-        return Batch(pods=(self.pod, *self.together), gangs=self.gangs)
+        pods = (self.pod, *self.together)
+        return Batch(pods=pods, gangs=self.gangs, node_reservations=self.node_reservations)
 
     @property
     def members(self) -> frozenset[PodId]:

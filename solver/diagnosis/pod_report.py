@@ -160,7 +160,8 @@ def _after_plan(case: ProbeCase, batch: Batch, plan: Plan) -> ProbeCase:
     """
     Return the cluster in which changes are solved: with what the plan places beside the pod.
 
-    Pods of a lower priority give way to it, and are left out. What the plan allocates is not freed for it.
+    Pods of a lower priority give way to it, and are left out. What the plan allocates is not freed for it, and nodes
+    that are reserved for others stay so.
     """
     waiting = {each.pod for each in plan.unplaced}.union(plan.undecided_pods())
     together = must_start_together(batch, case.pod, waiting, case.snapshot)
@@ -171,7 +172,13 @@ def _after_plan(case: ProbeCase, batch: Batch, plan: Plan) -> ProbeCase:
     allocations = [each for each in plan.allocations if each.claim in claims]
     later = snapshot_after(case.snapshot, batch.pods, kept, allocations)
     gangs = batch.gangs_of((case.pod, *together))
-    return case._replace(snapshot=later, protected=case.protected | claims, together=together, gangs=gangs)
+    return case._replace(
+        snapshot=later,
+        protected=case.protected | claims,
+        together=together,
+        gangs=gangs,
+        node_reservations=batch.node_reservations,
+    )
 
 
 def _rivals(batch: Batch, plan: Plan, later: ProbeCase) -> Batch:
@@ -238,7 +245,7 @@ class _PodReport:
 
     def __post_init__(self) -> None:
         self.nodes = self.later_nodes = NodeCases(self.case)
-        if self.later.snapshot is not self.case.snapshot:
+        if self.later.snapshot is not self.case.snapshot or self.later.node_reservations:
             self.later_nodes = NodeCases(self.later)
         self.problem = self.probe.prepare(self.case)
         self.explanation = Explanation(self.problem, placement_state.trackers(self.problem))

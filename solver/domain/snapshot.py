@@ -71,7 +71,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     `gangs` are the gangs of the pods, each once; a gang that is not listed has no requirements. `overdue` are pods that
     were passed over for too long: they form a level above the others of their priority. `node_reservations` are the
     reservations for overdue pods, the longest waiting first, whether the pods are in the batch or not.
-    `preemption_waits` has, by uid, the seconds since a decision first held back the evictions for a pod.
+    `preemption_waits` has, by uid, the seconds since a decision first held back the evictions for a pod: 0 for one that
+    got a nominated node without any eviction.
     """
 
     pods: tuple[Pod, ...]

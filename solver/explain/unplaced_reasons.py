@@ -32,11 +32,11 @@ from solver.fleet.request_counts import DeviceSupplies, DeviceSupply
 from solver.greedy.device_fit import Condition, FitCache
 from solver.greedy.placement_state import Tracker
 from solver.held_room import ROOM_HELD
+from solver.problem import reservations
 from solver.problem.node_arrays import PODS
 from solver.problem.problem import Part, PodClass, Problem, Source
 from solver.problem.requests.component import Ask, Component
 from solver.problem.requests.demand import Verdict
-from solver.problem.reservations import HELD
 from solver.rules.node_fit import values as node_fit
 from solver.rules.verdicts import ExcludedNodes
 
@@ -132,6 +132,7 @@ class Explanation:
             for reason in self._device_reasons(pod_class, room.refused)
         ]
         of_nodes = self._counted(family, rooms, devices)
+        yield from (each for each in of_nodes if each.code is ReasonCode.NODE_RESERVED)
         counted = {each.message: each for each in of_nodes}
         yield from (counted.get(each.message, each) for each in devices)
         yield from family[0].obstacles
@@ -208,7 +209,11 @@ class Explanation:
             allowed, refused = allowed & ~kept, refused & ~kept
             excluded = [ExcludedNodes(each.nodes & ~kept, each.reason) for each in excluded]
             excluded.append(ExcludedNodes(kept, ROOM_HELD))
-        found = RoomOnNodes(allowed & ~reserved, refused, (*excluded, ExcludedNodes(reserved, HELD)))
+        if reserved.any():
+            namespaces = {self.problem.pod(position).id.namespace for position in pod_class.members}
+            why = reservations.reason(self.problem, np.flatnonzero(reserved).tolist(), namespaces)
+            excluded.append(ExcludedNodes(reserved, why))
+        found = RoomOnNodes(allowed & ~reserved, refused, tuple(excluded))
         return self.rooms.setdefault(pod_class.index, found)
 
     def _insufficient(self, pod_class: PodClass, own: Mask) -> Iterator[ExcludedNodes]:

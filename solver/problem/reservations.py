@@ -5,13 +5,13 @@ A reservation does not bind its own pods, nor pods of a higher priority. If it i
 devices lose its nodes. Pods without devices take what is left of cpu, memory and so on beside the reserved requests.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from solver.domain import NodeReservation, ReasonCode, node_reason
+from solver.domain import NodeReservation, Reason, ReasonCode, node_reason, wording
 from solver.problem.node_arrays import PODS
 from solver.problem.problem import PodClass, Problem
 from solver.rules.forms.domains import NO_DOMAIN
@@ -19,6 +19,25 @@ from solver.rules.forms.limits import Limit
 from solver.rules.verdicts import ExcludedNodes, NodeVerdicts
 
 HELD: Final = node_reason(ReasonCode.NODE_RESERVED, "node(s) were held for a pod that has waited longer")
+_MOST_NAMES: Final = 2
+
+
+def reason(problem: Problem, nodes: Collection[int], namespaces: Collection[str]) -> Reason:
+    """Say for which pods nodes are reserved that pods of some namespaces could use otherwise."""
+    names = {problem.inventory.nodes[node].name for node in nodes}
+    pods = [hold.pod for hold in problem.batch.node_reservations if not names.isdisjoint(hold.nodes)]
+    reader = next(iter(namespaces)) if len(namespaces) == 1 else ""
+    told, noun = problem.policy.tells_inventory, wording.nouns(len(names), "node")
+    where = f"{noun} {wording.shortened(sorted(names), _MOST_NAMES)}" if told else wording.counted(len(names), "node")
+    are = "is" if len(names) == 1 else "are"
+    if len(pods) == 1:
+        whom = f"{wording.seen(pods[0], reader)}, which has"
+    elif any(pod.namespace == reader for pod in pods):
+        whom = f"pods {wording.several(pods, reader, _MOST_NAMES)}, which have"
+    else:
+        whom = f"{len(pods)} pods of other namespaces, which have"
+    message = f"{where} {are} reserved for {whom} waited longer"
+    return Reason(code=ReasonCode.NODE_RESERVED, message=message, node_count=1, status=HELD.message)
 
 
 def apply(problem: Problem) -> Problem:

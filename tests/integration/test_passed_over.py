@@ -1,15 +1,18 @@
 """A pod of eight among single ones at 95 % load is bound in the end, and which other scheduler would have bound it."""
 
 import itertools
+import json
 import os
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from e2e.controlplane.plane import ControlPlane
+from tests.support import manifests as m
 from tests.support.controlplane import wait_until
 from tests.support.shell_world import Start, World
 
@@ -170,3 +173,55 @@ def test_what_was_held_is_held_again_after_a_crash(world: World, start: Start, a
     assert world.bound().keys() == {"first"}
     world.delete_pod("first")
     wait_until(lambda: "big" in world.bound())
+
+
+def test_commands_answer_as_the_scheduler_where_a_node_is_reserved(
+    world: World, start: Start, own_lease: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.add_nodes(1, devices=2)
+    world.template()
+    world.template("two", count=2)
+    configuration = tmp_path / "reserving.yaml"
+    configuration.write_text(f"{own_lease.read_text()}queue: {{starvationSeconds: 1}}\n", encoding="utf-8")
+    running = start(world.plane.kubeconfig, f"--config={configuration}", leader_elect=True)
+    world.pod("first")
+    wait_until(lambda: "first" in world.bound())
+    world.pod("big", template="two")
+    wait_until(lambda: bool(world.condition("big")))
+    world.pod("second")
+    wait_until(lambda: "second" in world.bound())
+    time.sleep(1.5)
+    world.delete_pod("second")
+    wait_until(lambda: "held for it" in str(world.condition("big").get("message", "")), seconds=90.0)
+    world.pod("third")
+    wait_until(lambda: world.condition("third").get("reason") == "NodeReserved")
+    (node,), big = world.nodes, f"{world.namespace}/big"
+    assert f"node {node} is reserved for pod {big}, which has waited longer" in world.condition("third")["message"]
+
+    def ask(*words: str) -> tuple[int, Any]:
+        where = (f"--dovetail-namespace={world.namespace}", f"--config={configuration}")
+        status = m.run(*words, f"--kubeconfig={world.plane.kubeconfig}", *where, "-o", "json")
+        return status, json.loads(capsys.readouterr().out)
+
+    reserved = [{"nodes": [node], "pod": big, "gangSize": 1}]
+    wait_until(lambda: ask("explain", "third", "-n", world.namespace)[1]["reserved"] == reserved)
+    assert ask("explain", "third", "-n", world.namespace)[0] == 1
+    assert ask("free", f"node/{node}")[1]["reserved"] == 1
+    assert sum(each["reserved"] for each in ask("devices", f"node/{node}")[1]["items"]) == 1
+    (found,) = (each for each in ask("status")[1]["findings"] if each["about"] == "reservations")
+    assert found["message"] == f"1 node is reserved for 1 pod that waited too long: {node}"
+
+    world.delete_pod("big")
+    wait_until(lambda: "third" in world.bound())
+    events = [json.loads(line) for line in running.log.read_text().splitlines() if line.startswith("{")]
+    told = [each["event"] for each in events if each["event"] in {"node_reserved", "reservation_ended"}]
+    assert told == ["node_reserved", "reservation_ended"]
+
+
+def test_a_namespace_that_does_not_exist_is_said(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    access = f"--kubeconfig={world.plane.kubeconfig}"
+    assert m.run("devices", "-n", f"{world.namespace}x", access) == 1
+    said = f"namespace {world.namespace}x does not exist: did you mean {world.namespace}?"
+    assert said in capsys.readouterr().err
+    assert m.run("explain", "p", "-n", f"{world.namespace}x", access) == 2
+    assert said in capsys.readouterr().err

@@ -81,7 +81,9 @@ def test_from_no_scheduler_to_one_that_works_and_one_that_is_paused(
     capsys.readouterr()
     code, found = status(world, own_lease, capsys)
     assert (code, found["paused"]) == (1, True)
-    assert findings(found, "leader") == [("failed", "Dovetail is paused: every replica stands by, and no pod is placed")]
+    assert findings(found, "leader") == [
+        ("failed", "Dovetail is paused: every replica stands by, and no pod is placed")
+    ]
 
 
 def test_waiting_for_health_ends(world: World, own_lease: Path, capsys: Capture) -> None:

@@ -266,6 +266,7 @@ class Hall:
             preemption_delays=PreemptionDelays(),
             gang_replacements=self.replacements,
             placement_check=None,
+            kept_nodes=None,
             holds=HoldKeeper(
                 (cast("Client", None), cast("Writer", None), self.cluster), HoldLimits(), self.metrics, waker.wake
             ),
@@ -924,6 +925,31 @@ async def test_a_pod_that_was_passed_over_goes_first_and_holds_a_node_until_it_i
 
     assert hall.starvation.reservations == ()
     assert "third" in [each.placements[0].pod.name for each in hall.committing.units]
+
+
+async def test_the_log_says_when_a_node_is_reserved_and_when_the_reservation_ends() -> None:
+    hall = Hall(starvation_seconds=0.0)
+    big = msgspec.structs.replace(pod("big", "four"), labels=())
+    with structlog.testing.capture_logs() as lines:
+        async with running(hall):
+            hall.arrive(pod("first", "one"))
+            await until_idle()
+            hall.cycle.see([seen(claim("four", request(count=4))), seen(big)])
+            await until_idle()
+            hall.arrive(pod("second", "two"))
+            await until_idle()
+            for word in ("1", "2"):  # decided twice: said once
+                hall.cycle.see([seen(msgspec.structs.replace(big, labels=(("again", word),)))])
+                await hall.ahead.sleep(2.2)
+                await until_idle()
+            hall.cycle.see([gone(big)])
+            await until_idle()
+
+    told = [each for each in lines if each["event"] in {"node_reserved", "reservation_ended"}]
+    assert [(each["event"], each["pod"], each["nodes"]) for each in told] == [
+        ("node_reserved", "default/big", ["n1"]),
+        ("reservation_ended", "default/big", ["n1"]),
+    ]
 
 
 async def test_no_node_is_held_for_a_pod_whose_claim_is_gone() -> None:

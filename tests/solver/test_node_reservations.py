@@ -267,6 +267,39 @@ def test_a_hold_is_the_reason_on_the_nodes_that_would_do() -> None:
     assert counts == {ReasonCode.NODE_RESERVED: 1, ReasonCode.DEVICES_IN_USE: 2}
 
 
+@pytest.mark.parametrize(
+    ("namespaces", "tells", "said"),
+    [
+        pytest.param([b.NAMESPACE], True, "node n1 is reserved for pod default/big0, which has waited", id="own"),
+        pytest.param(["other"], True, "node n1 is reserved for a pod of another namespace, which has", id="other"),
+        pytest.param([b.NAMESPACE], False, "1 node is reserved for pod default/big0, which has waited", id="no names"),
+        pytest.param(
+            ["other", b.NAMESPACE],
+            True,
+            "nodes n1, n2 are reserved for pods default/big1 and 1 of another namespace, which have",
+            id="both",
+        ),
+        pytest.param(
+            ["red", "blue"], True, "nodes n1, n2 are reserved for 2 pods of other namespaces, which", id="two others"
+        ),
+    ],
+)
+def test_the_reason_names_the_pods_of_the_own_namespace_for_which_nodes_are_held(
+    namespaces: list[str], said: str, *, tells: bool
+) -> None:
+    pod, claim = SMALL[0]
+    names = [f"n{number + 1}" for number in range(len(namespaces))]
+    pods = [b.pod(f"big{number}", namespace=each) for number, each in enumerate(namespaces)]
+    holds = tuple(hold_of(each, name) for each, name in zip(pods, names, strict=True))
+    snapshot = b.snapshot(*cluster(*names), claim)
+    batch = Batch(pods=(pod,), node_reservations=holds)
+    plan = solve(snapshot, batch, Policy(tells_inventory=tells), s.PATIENT, SolverCache())
+    first = plan.unplaced[0].reasons[0]
+    assert first.code is ReasonCode.NODE_RESERVED
+    assert first.message.startswith(said)
+    assert first.counted_as == "node(s) were held for a pod that has waited longer"
+
+
 def test_a_higher_priority_takes_devices_of_a_held_node() -> None:
     urgent, claim = asking("urgent", 1, priority=7)
     assert placed(planned([*cluster("n1"), claim], [urgent], holds=[hold_of(BIG, "n1")])) == {"urgent": "n1"}

@@ -34,8 +34,9 @@ def execute(options: argparse.Namespace) -> int:
             kinds = "pod NAMESPACE/NAME, gang NAMESPACE/NAME, node NAME, domain LABEL=VALUE"
             return refuse(f"repair: plan needs --for: {kinds}")
         return moves_planning.execute(options)
-    if options.wanted or options.filename or options.apply:
-        return refuse(f"repair: {options.action} is about RepairPlans of a cluster: --for, -f and --apply go with plan")
+    if options.wanted or options.filename or options.apply or options.save:
+        own = "--for, -f, --apply and --save"
+        return refuse(f"repair: {options.action} is about RepairPlans of a cluster: {own} go with plan")
     if options.action == "list":
         return _list(options)
     if not options.name:

@@ -8,9 +8,12 @@ from scheduler.cli.arguments import add_cluster, add_config, warn
 from scheduler.cli.sources.object_names import complete_names
 
 if TYPE_CHECKING:  # these take a second to import
+    from collections.abc import Iterable
+
     from scheduler.cli.sources.running_configuration import RunningConfigurations
     from scheduler.kube.access import ClusterAccess
     from scheduler.settings import Settings
+    from solver.domain import NodeReservation, Pod
 
 _INSTEAD: Final = (
     "The answer goes by Dovetail's defaults: a device may belong to another scheduler (devices.owned). Give the "
@@ -23,14 +26,18 @@ class Configuration(NamedTuple):
     Settings; `is_known` says that the scheduler that runs has them, as far as one runs.
 
     `runs_nowhere` is the namespace in which no scheduler was found, "" where one runs or none was looked for.
+    `unknown_leader` is a process that leads outside of the cluster, by a configuration that is not known.
     """
 
     settings: "Settings"
     is_known: bool = True
     runs_nowhere: str = ""
+    unknown_leader: str = ""
 
     def warn_of_no_scheduler(self) -> None:
         """Say that no pod will start whatever the answer is, before it: for commands about pods that wait."""
+        if self.unknown_leader:
+            warn(f"{self.unknown_leader} leads outside of the cluster; its configuration is not known: give --config")
         if self.runs_nowhere:
             warn(
                 f"no Dovetail runs in namespace {self.runs_nowhere}, so no pod is placed now: this is what one with "
@@ -65,6 +72,16 @@ def add_configured_cluster(parser: argparse.ArgumentParser) -> None:
     complete_names(action, "namespace")
 
 
+def reserved_nodes(options: argparse.Namespace, access: "ClusterAccess", settings: "Settings") -> frozenset[str]:
+    """Return the nodes whose devices the leader has reserved for starving pods, as it says now. Raise `KubeError`."""
+    from scheduler.cli.sources import running_configuration  # noqa: PLC0415 - as above
+
+    lease = running_configuration.lease_of(access, options.dovetail_namespace, settings)
+    report = lease.current_report if lease is not None else None
+    reserved = report.reservations if report is not None else ()
+    return frozenset(name for each in reserved if each.takes_devices for name in each.nodes)
+
+
 class ConfigurationReader:
     """The configuration that a command goes by; what the cluster says of it can be read beside other things."""
 
@@ -73,6 +90,7 @@ class ConfigurationReader:
         self._options = options
         self._access = access
         self._read: RunningConfigurations | None = None
+        self._settings: Settings | None = None
 
     def read(self) -> None:
         """Read the configurations of the running schedulers where they count. Raise `KubeError`."""
@@ -93,12 +111,41 @@ class ConfigurationReader:
 
         self.read()
         if self._read is None:
-            return Configuration(load(self._options.config, warn=warn))
-        settings, problems = self._read.chosen(scheduler_name or "")
+            self._settings = load(self._options.config, warn=warn)
+            return Configuration(self._settings)
+        read = self._read
+        self._settings, problems = read.chosen(scheduler_name or "")
         for problem in problems:
             warn(f"{problem}. {_INSTEAD}")
-        nowhere = self._options.dovetail_namespace if not (self._read.found or problems) else ""
-        return Configuration(settings, is_known=not problems, runs_nowhere=nowhere)
+        runs = bool(read.found or problems or (read.lease is not None and read.lease.is_renewed))
+        return Configuration(
+            self._settings,
+            is_known=not (problems or read.unknown_leader),
+            runs_nowhere="" if runs else self._options.dovetail_namespace,
+            unknown_leader=read.unknown_leader,
+        )
+
+    def reservations(self, pods: "Iterable[Pod]") -> "tuple[NodeReservation, ...]":
+        """
+        Return the nodes that the leader has reserved for starving pods among these, once the configuration is chosen.
+
+        Print a warning where it could not say all of them. Raise `KubeError`.
+        """
+        if self._access is None or self._settings is None:
+            return ()
+        from scheduler.cli.sources import running_configuration  # noqa: PLC0415 - as above
+
+        namespace = self._options.dovetail_namespace
+        if self._read is not None:
+            lease = self._read.lease
+        else:
+            lease = running_configuration.lease_of(self._access, namespace, self._settings)
+        report = lease.current_report if lease is not None else None
+        if report is None:
+            return ()
+        if report.more_reserved:
+            warn(f"{report.more_reserved} more nodes are reserved for starving pods, and which ones is not known here")
+        return report.reservations_for(pods)
 
 
 def configuration(

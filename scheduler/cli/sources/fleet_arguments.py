@@ -20,7 +20,12 @@ from scheduler.cli.arguments import (
     warn,
 )
 from scheduler.cli.exit_status import ExitStatus
-from scheduler.cli.sources.configuration import Configuration, add_configured_cluster, configuration
+from scheduler.cli.sources.configuration import (
+    Configuration,
+    add_configured_cluster,
+    configuration,
+    reserved_nodes,
+)
 from scheduler.cli.sources.object_names import complete_names
 from scheduler.cli.sources.running_scheduler import add_scheduler, ask, ended, is_asked
 from scheduler.cli.sources.targets import TargetKind, add_target, target_of
@@ -54,8 +59,8 @@ class FleetCommand(NamedTuple):
 
 
 _STATUS: Final = (
-    "Nothing is written to the cluster. Exit status: 0 the list was printed, 1 there is no such node, 2 arguments are "
-    "wrong or the fleet cannot be read, 3 the answer may be wrong, as a warning says."
+    "Nothing is written to the cluster. Exit status: 0 the list was printed, 1 there is no such node or namespace, 2 "
+    "arguments are wrong or the fleet cannot be read, 3 the answer may be wrong, as a warning says."
 )
 
 
@@ -197,8 +202,13 @@ def _run_by_reading(options: argparse.Namespace, command: FleetCommand, query: "
 
         devices = selected_devices(found.fleet, query, found.node_labels.items())
         shown = msgspec.structs.replace(found.fleet, pools=selected_pools(found.fleet, query, devices))
+        is_live = not (manifests(options) or options.snapshot) and found.knows_holders
+        reserved = (
+            reserved_nodes(options, cluster_access(options), chosen.settings) if is_live else found.reserved_nodes
+        )
         is_there = bool(devices) or not query.node or not found.knows_nodes or query.node in found.node_labels
-        return dataclasses.replace(found, fleet=shown, has_node=is_there), command.answer_of(found, devices)
+        found = dataclasses.replace(found, fleet=shown, has_node=is_there, reserved_nodes=reserved)
+        return found, command.answer_of(found, devices)
 
     if options.watch:
         watching.watch(ask_cluster, lambda answer: command.show(options, *answer))
@@ -206,15 +216,37 @@ def _run_by_reading(options: argparse.Namespace, command: FleetCommand, query: "
     if found.unreadable:
         return ExitStatus.WRONG
     if not found.has_node:
-        return _no_node(command, query, found.node_labels)
+        return _no_node(command, query, found.node_labels, found.fleet.devices)
+    if query.namespace and not (manifests(options) or options.snapshot):
+        holders = (holder.claim.namespace for device in found.fleet.devices for holder in device.holders)
+        if query.namespace not in holders and (missing := _missing_namespace(options, query.namespace)):
+            say(f"{command.name}: {missing}")
+            return ExitStatus.NO
     command.show(options, found, answer)
     return completed(ExitStatus.OK, found.forbidden, is_configured=chosen.is_known)
 
 
-def _no_node(command: FleetCommand, query: "FleetQuery", known: Iterable[str]) -> int:
-    """Say that the node of a query does not exist, and which one may be meant."""
+def _missing_namespace(options: argparse.Namespace, name: str) -> str:
+    """Say that a namespace does not exist, and which one may be meant; "" where it does, or may not be listed."""
+    from scheduler.change import Kind  # noqa: PLC0415 - the cluster's client takes a while to import
+    from scheduler.cli.sources.absent_objects import KnownObjects, missing_namespace  # noqa: PLC0415 - as above
+    from scheduler.simulation import live_cluster  # noqa: PLC0415 - as above
+
+    found = live_cluster.fetch(cluster_access(options), (Kind.NAMESPACES,))
+    return missing_namespace(name, KnownObjects(namespaces=frozenset(change.key for change in found.changes)))
+
+
+def _no_node(
+    command: FleetCommand, query: "FleetQuery", known: Iterable[str], devices: "Iterable[FleetDevice]" = ()
+) -> int:
+    """Say that the node of a query does not exist, and which one may be meant; the name may be that of devices."""
     from solver.domain import wording  # noqa: PLC0415 - it is not needed for help and completion
 
+    having = sorted({each.node for each in devices if each.id.device == query.node and each.node})
+    if having:
+        of_nodes = f"; it is a device of {wording.counted(len(having), 'node')}: write node/{having[0]} for its devices"
+        say(f"{command.name}: there is no node {query.node}{of_nodes}")
+        return ExitStatus.NO
     close = wording.nearest(query.node, known)
     say(f"{command.name}: there is no node {query.node}{f': did you mean {close}?' if close else ''}")
     return ExitStatus.NO

@@ -11,11 +11,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from scheduler.installation.leader_lease import SeenLease, read_lease
 from scheduler.kube import paths
 from scheduler.kube.access import ClusterAccess, wait_for
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Forbidden, NotFound
-from scheduler.settings import Settings, SettingsError, default, parse
+from scheduler.settings import Settings, SettingsError, default, digest, parse
 from scheduler.simulation.server_versions import SCHEDULER_PODS
 
 _OPTION: Final = "--config"
@@ -29,10 +30,15 @@ class NamedSettings(NamedTuple):
 
 
 class RunningConfigurations(NamedTuple):
-    """The configurations that were read, and why others were not."""
+    """
+    The configurations that were read, and why others were not.
+
+    `lease` is that of these schedulers, None where there is none or the caller may not read it.
+    """
 
     found: tuple[NamedSettings, ...] = ()
     problems: tuple[str, ...] = ()
+    lease: SeenLease | None = None
 
     def chosen(self, scheduler_name: str) -> tuple[Settings, tuple[str, ...]]:
         """
@@ -45,6 +51,14 @@ class RunningConfigurations(NamedTuple):
         if any(each.settings != among[0].settings for each in among):
             problems = (*problems, f"several schedulers run, by {' and '.join(each.name for each in among)}")
         return among[0].settings if among and not problems else default(), problems
+
+    @property
+    def unknown_leader(self) -> str:
+        """The process that leads outside of the cluster with a configuration other than the defaults; "" without."""
+        if self.found or self.problems or self.lease is None:
+            return ""
+        report = self.lease.current_report
+        return "" if report is not None and report.configuration == digest(default()) else self.lease.leader
 
 
 class _KeyToPath(msgspec.Struct):
@@ -128,15 +142,31 @@ async def _read(access: ClusterAccess, namespace: str) -> RunningConfigurations:
         try:
             body = await client.request("GET", f"{paths.CORE}/namespaces/{namespace}/pods", query=query)
         except Forbidden:
-            return RunningConfigurations(
-                problems=(f"the running scheduler is not known: you may not list pods of namespace {namespace}",)
-            )
+            problem = f"the running scheduler is not known: you may not list pods of namespace {namespace}"
+            return RunningConfigurations(problems=(problem,), lease=await _lease(client, namespace, default()))
         files = config_files(msgspec.json.decode(body, type=_PodList).items)
         read = await asyncio.gather(*(_configuration(client, namespace, each) for each in files))
-    return RunningConfigurations(
-        tuple(each for each in read if isinstance(each, NamedSettings)),
-        tuple(each for each in read if isinstance(each, str)),
-    )
+        found = tuple(each for each in read if isinstance(each, NamedSettings))
+        lease = await _lease(client, namespace, found[0].settings if found else default())
+    return RunningConfigurations(found, tuple(each for each in read if isinstance(each, str)), lease)
+
+
+def lease_of(access: ClusterAccess, namespace: str, settings: Settings) -> SeenLease | None:
+    """Read the Lease of a scheduler with these settings; None where the caller may not. Raise `KubeError`."""
+    return wait_for(_lease_by(access, namespace, settings))
+
+
+async def _lease_by(access: ClusterAccess, namespace: str, settings: Settings) -> SeenLease | None:
+    async with access.connect() as client:
+        return await _lease(client, namespace, settings)
+
+
+async def _lease(client: Client, namespace: str, settings: Settings) -> SeenLease | None:
+    election = settings.leader_election
+    try:
+        return await read_lease(client, election.lease_namespace or namespace, election.lease_name)
+    except Forbidden:
+        return None
 
 
 def config_files(pods: Iterable[SchedulerPod]) -> tuple[ConfigFile, ...]:

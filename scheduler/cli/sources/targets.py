@@ -32,6 +32,8 @@ _WORDS: Final = {
     TargetKind.NAMESPACE: ("namespaces", "ns"),
     TargetKind.DOMAIN: (),
 }
+_SHOWN: Final = {TargetKind.POD_GROUP: "gang"}
+"""Words for kinds in help and messages, where users say another one than the API: most gangs have no PodGroup."""
 _KINDS: Final = {word: kind for kind, words in _WORDS.items() for word in (kind.value, *words)}
 _OTHER_KINDS: Final = frozenset(
     (
@@ -53,13 +55,14 @@ class Target(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """Write it as messages name objects: `pod ns/name`."""
-        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+        """Write it as messages name objects: `pod ns/name`, `gang ns/name`."""
+        word = _SHOWN.get(self.kind, self.kind.value)
+        return f"{word} {self.namespace}/{self.name}" if self.namespace else f"{word} {self.name}"
 
 
 def add_target(parser: argparse.ArgumentParser, kinds: Sequence[TargetKind], *, is_optional: bool = False) -> None:
     """Add the object as one or two words; the first of `kinds` is meant where none is written."""
-    written = " or ".join(f"{kind}/NAME" for kind in kinds)
+    written = " or ".join(f"{_SHOWN.get(kind, kind.value)}/NAME" for kind in kinds)
     action = parser.add_argument(
         "target",
         nargs="*" if is_optional else "+",
@@ -91,7 +94,9 @@ def target_of(
         return Target(kind, "", rest)
     namespace, _, name = rest.rpartition("/")
     if not name or "/" in namespace or (namespace and kind in _CLUSTER_SCOPED):
-        raise UsageError(f"{' '.join(words)!r} names no {kind}: write {_forms(kind)}")
+        is_device = kind is TargetKind.NODE and namespace
+        meant = f"; node/{namespace} has the devices of that node" if is_device else ""
+        raise UsageError(f"{' '.join(words)!r} names no {_SHOWN.get(kind, kind.value)}: write {_forms(kind)}{meant}")
     if kind in _CLUSTER_SCOPED:
         return Target(kind, "", name)
     if namespace and options.namespace and namespace != options.namespace:
@@ -120,4 +125,5 @@ def _split(words: Sequence[str], kinds: Sequence[TargetKind]) -> tuple[TargetKin
 def _forms(kind: TargetKind) -> str:
     if kind is TargetKind.DOMAIN:
         return "domain LABEL=VALUE"
-    return f"{kind}/NAME" if kind in _CLUSTER_SCOPED else f"{kind}/NAME or {kind} NAMESPACE/NAME"
+    word = _SHOWN.get(kind, kind.value)
+    return f"{word}/NAME" if kind in _CLUSTER_SCOPED else f"{word}/NAME or {word} NAMESPACE/NAME"

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler.worker.recording import Record
+from scheduler.worker.recording import Record, RepairRecord
 from solver import goal_of_nodes, goal_of_pods, plan_moves
 from solver.domain import Budget, ClaimId, GoalKind, Pod, Relocation, RepairGoal, RepairRules, Snapshot
 
@@ -18,11 +18,12 @@ class UnknownObjectError(ValueError):
 
 
 class PlannedMoves(NamedTuple):
-    """A goal, the fewest moves that reach it, and the cluster that they were planned on."""
+    """A goal, the fewest moves that reach it, the cluster that they were planned on, and the file of all this."""
 
     goal: RepairGoal
     found: Relocation
     snapshot: Snapshot
+    record: Record
 
     @property
     def left_behind(self) -> int:
@@ -99,7 +100,29 @@ def planned(asked: Record, goal: RepairGoal, rules: RepairRules, *, seconds: flo
     budget = Budget(seconds=seconds, deterministic_seconds=work, seed=asked.seed, workers=asked.workers)
     snapshot = _without_own_nominations(asked.snapshot, goal.wanted.pods)
     rules = msgspec.structs.replace(rules, now=asked.policy.preemption.now, minimum_run_seconds=0)
-    return PlannedMoves(goal, plan_moves(snapshot, goal, asked.policy, budget, rules), snapshot)
+    found = plan_moves(snapshot, goal, asked.policy, budget, rules)
+    record = msgspec.structs.replace(
+        asked,
+        cause=f"repair plan for {goal.subject}",
+        snapshot=snapshot,
+        batch=goal.wanted,
+        seconds=seconds,
+        deterministic_seconds=work,
+        repair=RepairRecord(goal=goal, rules=rules, found=found),
+    )
+    return PlannedMoves(goal, found, snapshot, record)
+
+
+def replayed(asked: Record, repair: RepairRecord) -> PlannedMoves:
+    """Find the moves of a saved plan again."""
+    budget = Budget(
+        seconds=asked.seconds,
+        deterministic_seconds=asked.deterministic_seconds,
+        seed=asked.seed,
+        workers=asked.workers,
+    )
+    found = plan_moves(asked.snapshot, repair.goal, asked.policy, budget, repair.rules)
+    return PlannedMoves(repair.goal, found, asked.snapshot, asked)
 
 
 def room_for(asked: Record, *, seconds: float) -> Relocation:

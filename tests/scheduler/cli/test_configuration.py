@@ -1,17 +1,29 @@
 """The configuration that a command goes by: --config, else the running scheduler's, else the defaults."""
 
 import argparse
+import io
+import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from scheduler.cli.arguments import completed
+from scheduler.cli.arguments import completed, warn
 from scheduler.cli.sources import running_configuration
-from scheduler.cli.sources.configuration import Configuration, add_configured_cluster, configuration
+from scheduler.cli.sources.configuration import (
+    Configuration,
+    ConfigurationReader,
+    add_configured_cluster,
+    configuration,
+)
 from scheduler.cli.sources.running_configuration import NamedSettings, RunningConfigurations
+from scheduler.installation.leader_lease import SeenLease
 from scheduler.kube.access import ClusterAccess
-from scheduler.settings import Settings, default, parse
+from scheduler.settings import Settings, default, digest, parse
+from scheduler.status.leader_report import LeaderReport, ReservationReport
+from tests.support import builders as b
 
 HEAD = "apiVersion: config.dovetail.dev/v1alpha1\nkind: DovetailConfiguration\n"
 BLUE = f"{HEAD}profiles: [{{schedulerName: blue}}]\n"
@@ -82,6 +94,82 @@ def test_of_several_schedulers_that_of_the_pod(running: Any, capsys: pytest.Capt
     assert capsys.readouterr().err == ""
     assert not chosen().is_known
     assert "several schedulers run, by ConfigMap c0 and ConfigMap c1" in capsys.readouterr().err
+
+
+def leading(settings: Settings | None, **changed: Any) -> SeenLease:
+    """The Lease of a process outside of the cluster; without settings of a version that does not say them."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    told = digest(settings) if settings is not None else ""
+    report = LeaderReport(leader="laptop_1", version="1", time=now, since=now, configuration=told)
+    found = SeenLease("laptop_1", is_renewed=True, age_seconds=1.0, is_drained=False, report=report)
+    return found._replace(**changed)
+
+
+@pytest.mark.parametrize(
+    ("lease", "said", "is_known"),
+    [
+        pytest.param(None, "no Dovetail runs in namespace dovetail-system", True, id="no Lease"),
+        pytest.param(leading(None, is_renewed=False), "no Dovetail runs", True, id="an old Lease"),
+        pytest.param(leading(default()), "", True, id="a process with the defaults"),
+        pytest.param(leading(parse(f"{HEAD}health: {{bindAddress: ':1'}}\n", "test")), "", True, id="another address"),
+        pytest.param(leading(parse(BLUE, "test")), "laptop leads outside of the cluster", False, id="other profiles"),
+        pytest.param(leading(None), "laptop leads outside of the cluster", False, id="an unknown configuration"),
+    ],
+)
+def test_a_process_outside_of_the_cluster_that_leads_is_seen_by_its_lease(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    lease: SeenLease | None,
+    said: str,
+    *,
+    is_known: bool,
+) -> None:
+    monkeypatch.setattr(running_configuration, "read", lambda *_: RunningConfigurations((), (), lease))
+    found = chosen()
+    found.warn_of_no_scheduler()
+    error = capsys.readouterr().err
+    assert error.startswith(f"dovetail: warning: {said}" if said else "")
+    assert error.count("\n") == (1 if said else 0)
+    assert found.is_known is is_known
+
+
+def test_reservations_are_those_of_the_leader_and_of_pods_that_wait(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lease = leading(default())
+    assert lease.report is not None
+    report = replace(lease.report, reservations=(ReservationReport(uids=("u",), nodes=("n1",)),), more_reserved=2)
+    lease = lease._replace(report=report)
+    monkeypatch.setattr(running_configuration, "read", lambda *_: RunningConfigurations((), (), lease))
+    parser = argparse.ArgumentParser()
+    add_configured_cluster(parser)
+    reader = ConfigurationReader(parser.parse_args([]), ACCESS)
+    reader.chosen()
+    waiting = b.pod("eight", uid="u")
+    assert [(each.pod, each.nodes) for each in reader.reservations([waiting])] == [(waiting.id, ("n1",))]
+    assert "2 more nodes are reserved for starving pods" in capsys.readouterr().err
+
+    old = lease._replace(is_renewed=False)
+    monkeypatch.setattr(running_configuration, "read", lambda *_: RunningConfigurations((), (), old))
+    reader = ConfigurationReader(parser.parse_args([]), ACCESS)
+    reader.chosen()
+    assert reader.reservations([waiting]) == (), "what a leader said that is gone is over"
+
+
+def test_a_warning_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "60")
+    warn("a word and " * 20 + "an-address-that-is-not-cut-although-it-is-longer-than-a-line-of-this-terminal")
+    lines = terminal.getvalue().splitlines()
+    assert lines[0].startswith("dovetail: warning: a word and")
+    assert max(map(len, lines[:-1])) <= 60
+    assert all(line.startswith("  ") for line in lines[1:])
+    assert lines[-1].strip().startswith("an-address-that-is-not-cut")
 
 
 def test_where_no_scheduler_runs_the_user_is_told_before_the_answer(

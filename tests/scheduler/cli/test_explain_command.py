@@ -10,12 +10,15 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
+from scheduler.cli.sources.absent_objects import KnownObjects, absent
+from scheduler.cli.sources.targets import Target, TargetKind
 from scheduler.kube.pod_warnings import PodWarning
 from scheduler.kube.pod_writes import PendingPod, PodScheduled
+from scheduler.settings import default, misspelled
 from scheduler.simulation import explanation, explanation_output, simulator
 from scheduler.simulation.explanation_output import Explained
 from scheduler.worker.recording import Record
-from solver.domain import OwnedDevices, Pod, Policy
+from solver.domain import Controller, NodeReservation, OwnedDevices, Pod, Policy, PreemptionRules
 from tests.support import builders as b
 from tests.support import manifests as m
 
@@ -78,6 +81,84 @@ def test_the_diagnosis_of_a_pod_that_waits(saved: Path, capsys: Capture) -> None
         "  node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }\n"
     )
     assert max(map(len, text.splitlines())) <= 100
+
+
+def reserved(path: Path, *, gang_size: int = 1) -> Path:
+    """A case with a node that is full, and one with a free device that is reserved for a pod of eight."""
+    eight = replace(b.pod("eight", "eight"), creation="2026-01-01T12:00:00Z")
+    hold = NodeReservation(
+        pod=eight.id, uids=(eight.uid, *(f"uid-{number}" for number in range(1, gang_size))), priority=0, nodes=("n2",)
+    )
+    rules = PreemptionRules(now=int(dt.datetime(2026, 1, 1, 12, 10, tzinfo=dt.UTC).timestamp()))
+    record = Record(
+        cause="a test",
+        snapshot=b.snapshot(
+            *(b.node(name) for name in ("n1", "n2")),
+            *(b.gpu_slice(name, count=8) for name in ("n1", "n2")),
+            b.gpu_class(),
+            *(b.held(f"a{number}", b.result("gpu", f"gpu-{number}", "n1")) for number in range(8)),
+            *(b.held(f"b{number}", b.result("gpu", f"gpu-{number}", "n2")) for number in range(7)),
+            b.claim("eight", b.request("gpus", count=8)),
+            b.claim("one", b.request("gpu")),
+        ),
+        batch=replace(b.batch(eight, b.pod("one", "one")), overdue=(eight.id,), node_reservations=(hold,)),
+        policy=Policy(preemption=rules),
+        seconds=60.0,
+        deterministic_seconds=4.0,
+    )
+    simulator.save(path, record, keep_parameters=False)
+    return path
+
+
+def test_a_pod_that_fits_only_on_a_reserved_node_waits_and_the_pod_is_named(tmp_path: Path, capsys: Capture) -> None:
+    case = reserved(tmp_path / "case.json")
+    assert m.run("explain", "one", "--snapshot", case) == 1
+    text = capsys.readouterr().out
+    assert text.startswith(
+        "Pod default/one waits: node n2 is reserved for default/eight, which has waited 10m. Without that it\n"
+        "would fit there.\n"
+    )
+    assert "1 node: n2  fits, but for the reservation for default/eight\n" in text
+    assert "8 match" not in text, "what the other nodes lack stands in their blocks"
+
+    assert m.run("explain", "one", "--snapshot", case, "-o", "json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["reserved"] == [{"nodes": ["n2"], "pod": "default/eight", "gangSize": 1}]
+    assert found["reasons"][0]["message"] == "node n2 is reserved for pod default/eight, which has waited longer"
+
+
+def test_a_change_uses_no_reserved_node(tmp_path: Path, capsys: Capture) -> None:
+    """A pod of two would fit on the reserved node once one device more is free there: that is no change that helps."""
+    case = simulator.load(reserved(tmp_path / "case.json"))
+    two, pod = b.claim("two", b.request("gpus", count=2)), b.pod("two", "two")
+    record = replace(
+        case,
+        snapshot=replace(case.snapshot, claims=(*case.snapshot.claims, two)),
+        batch=replace(case.batch, pods=(*case.batch.pods, pod)),
+    )
+    simulator.save(tmp_path / "two.json", record, keep_parameters=False)
+    assert m.run("explain", "two", "--snapshot", tmp_path / "two.json", "-o", "json") == 1
+    changes = json.loads(capsys.readouterr().out)["changes"]
+    assert changes
+    assert {each["node"] for each in changes} == {"n1"}
+
+
+def test_for_a_gang_the_reservation_says_how_many_pods_it_is_for(tmp_path: Path, capsys: Capture) -> None:
+    m.run("explain", "one", "--snapshot", reserved(tmp_path / "case.json", gang_size=3))
+    assert "reserved for default/eight and 2 more of its gang, which has\nwaited 10m" in capsys.readouterr().out
+
+
+def test_where_the_condition_says_that_a_pod_waits_it_is_printed_beside_the_node(tmp_path: Path) -> None:
+    """The scheduler may know more than the API: its word stands below the answer, with its time."""
+    asked = simulator.load(save(tmp_path / "case.json", b.node("n1"), pods=(b.pod("p"),)))
+    since = dt.datetime(2026, 1, 1, 12, 0, tzinfo=dt.UTC)
+    condition = PodScheduled("False", "NodeReserved", "a node is reserved.", since)
+    found = explanation.of_pod(asked, PendingPod(b.pod("p"), condition), is_live=True)
+    to = io.StringIO()
+    explanation_output.show(found, to)
+    lines = to.getvalue().splitlines()
+    assert lines[0] == "Pod default/p would be placed on node n1 by a decision now; the scheduler last said:"
+    assert lines[-1] == "PodScheduled=False (NodeReserved) since 2026-01-01T12:00:00Z: a node is reserved."
 
 
 def test_a_hint_counts_as_a_change(tmp_path: Path, capsys: Capture) -> None:
@@ -143,7 +224,7 @@ def test_the_story_as_json_and_yaml_is_the_same(saved: Path, capsys: Capture) ->
     assert (found.pop("apiVersion"), found.pop("kind")) == ("output.dovetail.dev/v1alpha1", "Explanation")
     assert set(found) == {
         *("pod", "waits", "bound", "node", "reasons", "hints", "condition", "schedulingGates", "claims"),
-        *("agreed", "kubeletWarnings", "preferred", "nodes", "lostTo", "proven", "changes"),
+        *("agreed", "kubeletWarnings", "preferred", "nodes", "lostTo", "proven", "reserved", "changes"),
     }
     assert found["nodes"][0]["requests"] == [
         {
@@ -251,7 +332,9 @@ def test_a_pod_that_no_scheduler_has_picked_up() -> None:
     to = io.StringIO()
     explanation_output.show(Explained(b.pod("p"), is_live=True), to)
 
-    assert "It has no condition PodScheduled: no scheduler has picked it up." in to.getvalue()
+    assert (
+        "It has no condition PodScheduled: no scheduler has picked it up, or it has not reported yet." in to.getvalue()
+    )
 
 
 @pytest.fixture
@@ -329,7 +412,7 @@ def test_all_kinds_of_pods_of_a_gang_and_all_names(mixed: Path, capsys: Capture)
 
 def test_a_gang_that_does_not_exist(gang: Path, capsys: Capture) -> None:
     assert m.run("explain", "gang/x", "--snapshot", gang) == 2
-    assert "podgroup default/x does not exist, and no pod names it" in capsys.readouterr().err
+    assert "gang default/x does not exist, and no pod names it" in capsys.readouterr().err
 
 
 def test_a_pod_that_does_not_exist(saved: Path, capsys: Capture) -> None:
@@ -371,7 +454,8 @@ def test_a_member_of_a_gang_that_fits_alone_is_told_of_its_gang(tmp_path: Path, 
 
     assert m.run("explain", "pod", "p", "--snapshot", tmp_path / "case.json") == 1
     text = capsys.readouterr().out
-    assert "Pod default/p waits. It would fit alone on 1 node.\n  gang t waits for members: 1 of 3 exist" in text
+    assert text.startswith("Pod default/p waits. It would fit alone on 1 node.\n  → create 2 more pods")
+    assert "\n  gang t waits for members: 1 of 3 exist\n" in text
 
 
 def test_a_member_that_fits_alone_is_told_of_the_member_that_does_not(tmp_path: Path, capsys: Capture) -> None:
@@ -422,3 +506,72 @@ def test_nodes_without_a_device_that_matches_are_one_line_with_all_their_names(t
     lines = capsys.readouterr().out.splitlines()
     assert "7 nodes: ant, bee, cow, dog, elk, fox, gnu  no device matches" in lines
     assert not any("IN USE" in line for line in lines)
+
+
+def test_a_gang_that_misses_a_member_says_what_completes_it(tmp_path: Path, capsys: Capture) -> None:
+    record = Record(
+        cause="a test",
+        snapshot=b.snapshot(b.node("n1")),
+        batch=b.batch(*(b.member(b.pod(name, cpu=1), "t") for name in ("a", "b")), gangs=(b.gang("t", 3, members=2),)),
+        policy=Policy(),
+        seconds=60.0,
+        deterministic_seconds=4.0,
+    )
+    simulator.save(tmp_path / "case.json", record, keep_parameters=False)
+    assert m.run("explain", "a", "--snapshot", tmp_path / "case.json") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert " ".join(each.strip() for each in lines[1:3]) == (
+        "→ create 1 more pod with the label dovetail.dev/gang=t, or write 2 as the annotation dovetail.dev/gang-minimum"
+    )
+
+
+def test_an_old_hint_of_the_condition_is_no_hint_beside_that_of_the_decision(saved: Path) -> None:
+    pod = b.pod("p", "c")
+    condition = PodScheduled("False", "Unschedulable", "0/13 nodes are available. Hint: 2 of 4 would fit now.", None)
+    found = explanation.of_pod(simulator.load(saved), PendingPod(pod, condition), is_live=True)
+    to = io.StringIO()
+    explanation_output.show(found, to)
+    hints = [line for line in to.getvalue().splitlines() if line.startswith("  → ") and "would fit now" in line]
+    assert len(hints) == 1
+    assert "3 of 4 would fit now" in hints[0]
+
+
+def test_a_pod_whose_scheduler_is_misspelt_waits_whatever_a_decision_would_say(tmp_path: Path) -> None:
+    asked = simulator.load(save(tmp_path / "case.json", b.node("n1"), pods=(b.pod("p"),)))
+    said = misspelled(default(), "dovetial")
+    found = explanation.of_pod(asked, PendingPod(b.pod("p"), None), is_live=True)._replace(unserved=said)
+    to = io.StringIO()
+    explanation_output.show(found, to)
+    assert found.waits
+    assert " ".join(to.getvalue().split()).startswith(
+        "Pod default/p waits: no scheduler is called dovetial: did you mean dovetail? It would be placed on node n1 "
+    )
+    assert misspelled(default(), "default-scheduler") == misspelled(default(), "dovetail") == ""
+
+
+MADE = replace(b.pod("web-7f-abc"), controller=Controller(kind="ReplicaSet", uid="rs"))
+KNOWN = KnownObjects(
+    (b.pod("trainer"), MADE, b.member(b.pod("x"), "team"), b.pod("lonely", namespace="blue")),
+    (("default", "group"),),
+    frozenset({"default", "blue"}),
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "namespace", "said"),
+    [
+        pytest.param(TargetKind.POD, "trianer", "default", "does not exist: did you mean trainer?", id="typo"),
+        pytest.param(
+            TargetKind.POD, "web", "default", "but pods with names that begin so: web-7f-abc", id="a Deployment"
+        ),
+        pytest.param(TargetKind.POD, "lonely", "default", "one of its name is in namespace blue", id="elsewhere"),
+        pytest.param(TargetKind.POD, "p", "bleu", "namespace bleu does not exist: did you mean blue?", id="namespace"),
+        pytest.param(TargetKind.POD, "zzz", "default", "pod default/zzz does not exist", id="nothing near"),
+        pytest.param(TargetKind.POD_GROUP, "zzz", "default", "gang default/zzz does not exist, and no pod", id="gang"),
+        pytest.param(TargetKind.POD_GROUP, "zzz", "default", "gangs of the namespace: group, team", id="gangs"),
+        pytest.param(TargetKind.POD_GROUP, "teem", "default", "did you mean team?", id="a gang's typo"),
+        pytest.param(TargetKind.POD_GROUP, "x", "blue", "there is none in it", id="no gang"),
+    ],
+)
+def test_of_what_does_not_exist_what_is_near_is_named(kind: TargetKind, name: str, namespace: str, said: str) -> None:
+    assert said in absent(Target(kind, namespace, name), KNOWN)

@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from scheduler.simulation import fitting
+from scheduler.simulation import fitting, simulator
+from solver.domain import ReasonCode
 from solver.problem.devices import inventory_builder
+from tests.scheduler.cli.test_explain_command import reserved
 from tests.scheduler.cli.test_repair_plan import runs
 from tests.scheduler.cli.test_simulated_preemption import CONFIG
 from tests.support import manifests as m
@@ -106,7 +109,74 @@ def test_how_many_replicas_fit(tmp_path: Path, cluster: Path, capsys: Capture) -
     status, found = fit(tmp_path, cluster, capsys, deployment(3, m.pod("x", template_name="t")), count="max")
 
     assert (status, found["fits"]) == (0, True)
-    assert found["count"] == {"copies": 2, "podsPerCopy": 1, "atMost": 2, "proven": True, "quota": None}
+    assert found["count"] == {
+        "copies": 2,
+        "running": 0,
+        "podsPerCopy": 1,
+        "atMost": 2,
+        "proven": True,
+        "quota": None,
+    }
+
+
+def of_deployment(cluster: Path, *nodes: str) -> tuple[Path, m.Manifest]:
+    """A cluster in which a Deployment has a pod on each of some nodes, and the Deployment."""
+    web = deployment(3, m.pod("x", template_name="t"))
+    objects = json.loads(cluster.read_text())["items"]
+    for number, node in enumerate(nodes):
+        name = f"web-6b7f9c-{number}abcd"
+        pod, claim = runs(name, node, "gpu-1")
+        pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "t"}]
+        pod["status"] = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": f"{name}-gpu"}]}
+        of_pod = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": f"uid-{name}", "controller": True}
+        claim["metadata"] |= {
+            "ownerReferences": [of_pod],
+            "annotations": {"resource.kubernetes.io/pod-claim-name": "gpu"},
+        }
+        pod["metadata"]["labels"] = {"pod-template-hash": "6b7f9c"}
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-6b7f9c", "uid": "rs", "controller": True}
+        pod["metadata"]["ownerReferences"] = [owner]
+        objects += [pod, claim]
+    path = cluster.parent / "deployed.json"
+    return m.write_json(path, objects), web
+
+
+def test_pods_of_the_file_that_run_keep_their_places(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    deployed, web = of_deployment(cluster, "n1")
+    file = m.write_yaml(tmp_path / "pods.yaml", web)
+
+    assert m.run("fit", "-f", file, "--cluster", deployed, "--count", "max") == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("1 of these runs already; 1 more would start now.\n")
+    assert "decided anew" not in printed.err
+
+    status, found = fit(tmp_path, deployed, capsys, web, count="2")
+    assert (status, found["count"]["copies"], found["count"]["running"], found["count"]["atMost"]) == (0, 2, 1, None)
+    assert fit(tmp_path, deployed, capsys, web, count="3")[0] == 1
+
+    assert m.run("fit", "-f", file, "--cluster", deployed) == 1
+    assert "1 of these runs already. It does not fit: 1 of 2 pods would start now" in capsys.readouterr().out
+
+
+def test_where_all_pods_of_the_file_run_none_is_decided(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    deployed, web = of_deployment(cluster, "n1", "n2")
+    web["spec"]["replicas"] = 2
+    file = m.write_yaml(tmp_path / "pods.yaml", web)
+    assert m.run("fit", "-f", file, "--cluster", deployed) == 0
+    assert capsys.readouterr().out.startswith("2 of these run already, and no other pod is in the file.\n")
+    assert m.run("fit", "-f", file, "--cluster", deployed, "--count", "max") == 0
+    assert "2 of these run already; no more would start now." in capsys.readouterr().out
+
+
+def test_pods_of_a_file_that_was_changed_are_decided_anew(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    deployed, web = of_deployment(cluster, "n1", "n2")
+    container = web["spec"]["template"]["spec"]["containers"][0]
+    container["resources"] = {**container.get("resources", {}), "requests": {"cpu": "7"}}
+    file = m.write_yaml(tmp_path / "pods.yaml", web)
+    m.run("fit", "-f", file, "--cluster", deployed, "--count", "max")
+    printed = capsys.readouterr()
+    assert "decided anew" in printed.err
+    assert "already" not in printed.out
 
 
 @pytest.mark.parametrize(("count", "status"), [("2", 0), ("3", 1)])
@@ -244,6 +314,19 @@ def test_another_scheduler_is_warned_of(cluster: Path, tmp_path: Path, capsys: C
     assert "a pod of the files has schedulerName dovetial" in capsys.readouterr().err
 
 
+def test_a_reserved_node_is_left_to_the_pod_that_it_is_reserved_for(tmp_path: Path) -> None:
+    asked = simulator.load(reserved(tmp_path / "case.json"))
+    own = frozenset(pod.id for pod in asked.batch.pods if pod.id.name == "one")
+    found = fitting.fit(asked, own, 5)
+    assert not found.fits(1)
+    assert found.copies is not None
+    assert found.copies.bound == 0
+    assert found.result.plan.unplaced[0].reasons[0].code is ReasonCode.NODE_RESERVED
+
+    free = replace(asked, batch=replace(asked.batch, node_reservations=(), overdue=()))
+    assert fitting.fit(free, own, 5).fits(1)
+
+
 def test_the_table_says_it_in_a_sentence_first(cluster: Path, tmp_path: Path, capsys: Capture) -> None:
     file = m.write_yaml(tmp_path / "pods.yaml", m.template("two", count=2), m.pod("big", template_name="two"))
     m.run("fit", "-f", file, "--cluster", cluster)
@@ -276,3 +359,10 @@ def test_a_change_for_a_gang_starts_all_of_it(tmp_path: Path, capsys: Capture) -
     assert "→ 1 instead of 4 for request" in out
     assert "would fit now" not in out
     assert "1 more free device" not in out
+
+
+def test_a_file_that_is_missing_is_said_once(cluster: Path, tmp_path: Path, capsys: Capture) -> None:
+    assert m.run("fit", "-f", tmp_path / "nosuch.yaml", "--cluster", cluster) == 2
+    error = capsys.readouterr().err
+    assert "nosuch.yaml" in error
+    assert error.count("\n") == 1

@@ -103,7 +103,7 @@ def test_extended_resources_of_a_quota(tmp_path: Path, capsys: Capture) -> None:
 
     refusal = "quota gpus of the namespace is used up: 2 of 2 requests.example.com/gpu"
     assert sentence.startswith(f"2 pods would start now; no more would: {refusal}.")
-    assert found == {"copies": 2, "podsPerCopy": 1, "atMost": 2, "proven": True, "quota": refusal}
+    assert found == {"copies": 2, "running": 0, "podsPerCopy": 1, "atMost": 2, "proven": True, "quota": refusal}
 
 
 def test_what_runs_is_counted_and_replicas_of_the_file_are_copies(tmp_path: Path, capsys: Capture) -> None:

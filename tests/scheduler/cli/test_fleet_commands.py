@@ -16,7 +16,7 @@ from scheduler.simulation import devices_output, fleet_reading, simulator
 from scheduler.simulation.devices_output import FleetAnswer
 from scheduler.worker.recording import Record
 from solver import fleet_of
-from solver.domain import Claim, Policy, Snapshot
+from solver.domain import Claim, NodeReservation, PodId, Policy, Snapshot
 from solver.domain.fleet import CounterLeft, DeviceState, Fleet, FleetDevice, SinceSource
 from tests.support import builders as b
 from tests.support import manifests as m
@@ -193,6 +193,7 @@ def test_devices_as_json_and_yaml(saved: Path, capsys: Capture) -> None:
             "domain": None,
             "state": "shared",
             "suspect": False,
+            "reserved": False,
             "problems": [],
             "taints": [],
             "holders": [
@@ -272,6 +273,39 @@ def test_free_as_a_list(saved: Path, capsys: Capture) -> None:
         "`dovetail devices --problems` names the unusable and the tainted devices, and says why.",
         "Pool gpu.example.com/n4 cannot be used: 1 of 2 slices are published",
     ]
+
+
+def test_free_devices_of_a_node_that_is_reserved_for_a_starving_pod(tmp_path: Path, capsys: Capture) -> None:
+    hold = NodeReservation(pod=PodId("red", "eight"), uids=("u",), priority=0, nodes=("n1",))
+    of_room = NodeReservation(pod=PodId("red", "large"), uids=("v",), priority=0, nodes=("n3",), takes_devices=False)
+    record = Record(
+        cause="a test",
+        snapshot=cluster(),
+        batch=replace(b.batch(), node_reservations=(hold, of_room)),
+        policy=Policy(),
+        seconds=60.0,
+        deterministic_seconds=4.0,
+    )
+    path = tmp_path / "case.json"
+    simulator.save(path, record, keep_parameters=False)
+
+    assert m.run("devices", "--snapshot", path) == 0
+    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    why = "its node is reserved for a pod that has waited too long"
+    assert rows[2:4] == [
+        f"n1 gpu-1 H100 reserved {why}",
+        f"n1 gpu-2 H100 reserved {why}",
+    ]
+    assert "shared" in next(row for row in rows if row.startswith("n3"))
+    assert m.run("devices", "--snapshot", path, "-o", "json") == 0
+    items = json.loads(capsys.readouterr().out)["items"]
+    assert [each["device"] for each in items if each["reserved"]] == ["gpu-1", "gpu-2"]
+
+    said = "Of the free devices, 2 are on nodes that are reserved for a pod that has waited too long"
+    assert m.run("free", "--snapshot", path) == 0
+    assert said in capsys.readouterr().out
+    assert m.run("free", "node/n3", "--snapshot", path) == 0
+    assert "reserved" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -492,3 +526,10 @@ def test_the_fragmentation_of_the_fleet_names_that_of_its_classes(tmp_path: Path
     assert m.run("free", "-f", file) == 0
     (line,) = [each for each in capsys.readouterr().out.splitlines() if each.startswith("Fragmentation: ")]
     assert "(50% of gpu, 0% of any; weighted by how often each is asked for)" in line
+
+
+def test_a_device_in_place_of_a_node_is_told_where_its_node_is(saved: Path, capsys: Capture) -> None:
+    assert m.run("devices", "gpu-3", "--snapshot", saved) == 1
+    assert "no node gpu-3; it is a device of 1 node: write node/n1 for its devices" in capsys.readouterr().err
+    assert m.run("devices", "n1/gpu-3", "--snapshot", saved) == 2
+    assert "write node/NAME; node/n1 has the devices of that node" in capsys.readouterr().err

@@ -11,9 +11,10 @@ from scheduler.history.recent_work import WorkCounts
 from scheduler.installation import findings, status_output
 from scheduler.installation.account_rights import MissingRights
 from scheduler.installation.findings import FindingState
-from scheduler.installation.installed_pods import InstalledPods, ReplicaPod, SeenLease
+from scheduler.installation.installed_pods import InstalledPods, ReplicaPod
+from scheduler.installation.leader_lease import SeenLease
 from scheduler.observe.health import CheckState
-from scheduler.status.leader_report import CheckReport, LeaderReport, WatchReport
+from scheduler.status.leader_report import CheckReport, LeaderReport, ReservationReport, WatchReport
 
 NOW = dt.datetime(2026, 1, 1, 12, 0, tzinfo=dt.UTC)
 REPORT = LeaderReport(
@@ -52,6 +53,17 @@ def test_a_healthy_scheduler() -> None:
 
 
 EVICTIONS = MissingRights("preemption", ("delete pods",), "no pod is evicted", "deploy/components/preemption")
+
+
+def test_reserved_nodes_have_a_line() -> None:
+    assert "reservations" not in found()
+    lease = with_report(reservations=(ReservationReport(uids=("u",), nodes=("h100-2",)),))
+    text = "1 node is reserved for 1 pod that waited too long: h100-2"
+    assert found(lease=lease)["reservations"] == (FindingState.OK, text)
+    lease = with_report(reservations=(ReservationReport(uids=("u", "v"), nodes=("a", "b")),), more_reserved=1)
+    assert found(lease=lease)["reservations"][1] == "3 nodes are reserved for 2 pods that waited too long: a, b"
+
+
 BROKEN = PODS[1]._replace(is_ready=False, why="ImagePullBackOff: no such image")
 
 

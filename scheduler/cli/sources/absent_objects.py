@@ -1,0 +1,54 @@
+"""What to say where the pod or gang of a command does not exist: what is there, and what may be meant."""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from scheduler.cli.sources.targets import Target, TargetKind
+from solver.domain import Pod, wording
+
+_MOST_NAMES: Final = 4
+
+
+class KnownObjects(NamedTuple):
+    """The pods of a cluster, names of PodGroups by namespace, and the namespaces (empty: not known)."""
+
+    pods: tuple[Pod, ...] = ()
+    groups: tuple[tuple[str, str], ...] = ()
+    namespaces: frozenset[str] = frozenset()
+
+
+def absent(target: Target, known: KnownObjects) -> str:
+    """Say that a target does not exist, or its namespace, and name what may be meant."""
+    if missing := missing_namespace(target.namespace, known):
+        return missing
+    if target.kind is TargetKind.POD_GROUP:
+        gangs = [pod.gang[:2] for pod in known.pods if pod.gang is not None]
+        names = sorted({name for namespace, name in (*gangs, *known.groups) if namespace == target.namespace})
+        there = f"gangs of the namespace: {wording.shortened(names, _MOST_NAMES)}" if names else "there is none in it"
+        return f"{target} does not exist, and no pod names it{_meant(target.name, names) or f'; {there}'}"
+    names = sorted(pod.id.name for pod in known.pods if pod.id.namespace == target.namespace)
+    made = [
+        pod.id.name
+        for pod in known.pods
+        if pod.id.namespace == target.namespace
+        and pod.controller is not None
+        and pod.id.name.startswith(f"{target.name}-")
+    ]
+    if made:
+        return f"{target} does not exist, but pods with names that begin so: {wording.shortened(made, _MOST_NAMES)}"
+    elsewhere = sorted({pod.id.namespace for pod in known.pods if pod.id.name == target.name})
+    if elsewhere:
+        return f"{target} does not exist; one of its name is in namespace {wording.shortened(elsewhere, _MOST_NAMES)}"
+    return f"{target} does not exist{_meant(target.name, names)}"
+
+
+def missing_namespace(name: str, known: KnownObjects) -> str:
+    """Say that a namespace does not exist; "" where it does, or is not known."""
+    if not known.namespaces or name in known.namespaces:
+        return ""
+    return f"namespace {name} does not exist{_meant(name, known.namespaces)}"
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    close = wording.nearest(name, known)
+    return f": did you mean {close}?" if close else ""

@@ -368,15 +368,20 @@ _MOST_CHECKS: Final = 3
 """Checks that are named while they are not ready."""
 
 
+def failing_checks(answer: str) -> str:
+    """Name the first checks of `/readyz?verbose` that fail, and count the others; else return the first line."""
+    lines = answer.splitlines()
+    failing = [line.split()[0].removeprefix("[-]").rpartition("/")[2] for line in lines if line.startswith("[-]")]
+    more = f" and {len(failing) - _MOST_CHECKS} more" if len(failing) > _MOST_CHECKS else ""
+    return ", ".join(failing[:_MOST_CHECKS]) + more or lines[0]
+
+
 def _failing_checks(access: Access) -> str:
     """Return what a component says is not ready yet, or an empty string."""
     try:
         access.request("GET", "/readyz?verbose")
     except RequestError as error:
-        lines = str(error).splitlines()
-        failing = [line.split()[0].removeprefix("[-]").rpartition("/")[2] for line in lines if line.startswith("[-]")]
-        more = f" and {len(failing) - _MOST_CHECKS} more" if len(failing) > _MOST_CHECKS else ""
-        return ", ".join(failing[:_MOST_CHECKS]) + more or lines[0]
+        return failing_checks(str(error))
     except OSError as error:
         return str(error)
     return ""

@@ -93,7 +93,7 @@ def _document(totals: UsageTotals, query: Query, claims: VisibleNamespaces, *, s
             for (name, driver), seconds in rows[: query.limit]
         ),
         drivers=_drivers(totals, hours) if sees_drivers else (),
-        classes=_classes(totals) if sees_drivers else (),
+        classes=classes_of(totals) if sees_drivers else (),
         class_hours=round(totals.class_seconds / _HOUR, 3) if sees_drivers else 0.0,
     )
 
@@ -112,7 +112,7 @@ def _drivers(totals: UsageTotals, hours: float) -> tuple[DriverUsage, ...]:
     )
 
 
-def _classes(totals: UsageTotals) -> tuple[ClassUsage, ...]:
+def classes_of(totals: UsageTotals) -> tuple[ClassUsage, ...]:
     """Average over the time in which the devices of classes were known."""
     hours = max(totals.class_seconds, 1.0) / _HOUR
     return tuple(

@@ -120,7 +120,7 @@ def _print(options: argparse.Namespace, answer: "HistoryAnswer", namespace: str)
     if options.decisions:
         _show_decisions(records, options.limit, is_wide=is_wide)
     elif records:
-        _show_pods(records, options.limit, is_wide=is_wide)
+        show_pods(records, options.limit, is_wide=is_wide)
     else:
         sys.stdout.write(f"{_nothing(answer, namespace)}\n")
 
@@ -137,7 +137,8 @@ def _nothing(answer: "HistoryAnswer", namespace: str) -> str:
     return f"Nothing{seen} is recorded{where}; {begin}."
 
 
-def _show_pods(records: Sequence["HistoryRecord"], limit: int, *, is_wide: bool) -> None:
+def show_pods(records: Sequence["HistoryRecord"], limit: int, *, is_wide: bool) -> None:
+    """Print what happened to pods: the last `limit` lines."""
     from scheduler.page import history_listing  # noqa: PLC0415 - as above
     from scheduler.simulation import list_table  # noqa: PLC0415 - as above
 

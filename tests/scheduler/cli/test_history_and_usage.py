@@ -16,12 +16,13 @@ from typing import cast
 import pytest
 import yaml
 
-from scheduler.api import api_server, scheduler_client
+from scheduler.api import api_server, scheduler_client, usage_answers
 from scheduler.api.api_server import SchedulerApi, Subjects
+from scheduler.cli import history
 from scheduler.cli.main import main
 from scheduler.cli.sources import watching
 from scheduler.history.decision_history import DecisionHistory
-from scheduler.history.device_usage import DeviceUsage, UsageSample
+from scheduler.history.device_usage import ClassKey, ClassSeconds, DeviceUsage, UsageSample, UsageTotals
 from scheduler.kube.client import Client
 from scheduler.observe.metrics import Metrics
 from scheduler.page import history_listing
@@ -171,6 +172,20 @@ def test_the_limit_is_that_of_lines(ask: Ask, capsys: pytest.CaptureFixture[str]
     printed = capsys.readouterr()
     assert len(printed.out.splitlines()) == 1 + limit
     assert ("raise --limit" in printed.err) == (limit < 5)
+
+
+def test_a_decision_about_many_pods_has_no_more_lines_than_the_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("a", "b", "c")
+    kept = DecisionHistory(HistorySettings())
+    plan = _plan(waiting=names)
+    kept.decided(1, plan, lambda _: None, profile="dovetail", pods=3, seconds=0.25, is_isolated=False)
+    history.show_pods(tuple(kept.newest(0)), 2, is_wide=False)
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 2
+
+
+def test_records_that_may_not_be_seen_take_no_line(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("history", "-A", "--limit=1", user="team") == 3
+    assert [cells[:3] for cells in _lines(capsys)[1:]] == [["team", "gone", "Evicted"]]
 
 
 def test_how_long_a_pod_waited_is_no_reason(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
@@ -385,3 +400,11 @@ def test_an_answer_of_a_running_scheduler_can_be_watched(
 def test_the_queue_of_a_running_scheduler_takes_no_selector(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask("queue", "-l", "app=web") == 2
     assert "leave out -l and --scheduler-name" in capsys.readouterr().err
+
+
+def test_a_class_is_averaged_over_the_time_in_which_it_was_counted() -> None:
+    key, hour = ClassKey("gpu", "gpu.example.com"), 3600.0
+    classes = {key: ClassSeconds(8 * hour, 32 * hour)}
+    totals = UsageTotals(0.0, 2 * hour, 2 * hour, hour, {}, {}, classes)
+    (found,) = usage_answers.classes_of(totals)
+    assert (found.held_device_hours, found.idle_device_hours, found.devices) == (8.0, 24.0, 32.0)

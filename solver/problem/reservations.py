@@ -5,13 +5,15 @@ A reservation does not bind its own pods, nor pods of a higher priority. If it i
 devices lose its nodes. Pods without devices take what is left of cpu, memory and so on beside the reserved requests.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
-from solver.domain import NodeReservation, Reason, ReasonCode, node_reason, wording
+from solver.arrays import Mask
+from solver.domain import NodeReservation, ReasonCode, node_reason, wording
 from solver.problem.node_arrays import PODS
 from solver.problem.problem import PodClass, Problem
 from solver.rules.forms.domains import NO_DOMAIN
@@ -22,9 +24,12 @@ HELD: Final = node_reason(ReasonCode.NODE_RESERVED, "node(s) were held for a pod
 _MOST_NAMES: Final = 2
 
 
-def reason(problem: Problem, nodes: Collection[int], namespaces: Collection[str]) -> Reason:
-    """Say for which pods nodes are reserved that pods of some namespaces could use otherwise."""
-    names = {problem.inventory.nodes[node].name for node in nodes}
+def excluded(problem: Problem, pod_class: PodClass, nodes: Mask) -> Iterator[ExcludedNodes]:
+    """Say for which pods nodes are reserved that pods of a class could use otherwise; nothing without such nodes."""
+    if not nodes.any():
+        return
+    names = {problem.inventory.nodes[node].name for node in np.flatnonzero(nodes).tolist()}
+    namespaces = {problem.pod(position).id.namespace for position in pod_class.members}
     pods = [hold.pod for hold in problem.batch.node_reservations if not names.isdisjoint(hold.nodes)]
     reader = next(iter(namespaces)) if len(namespaces) == 1 else ""
     told, noun = problem.policy.tells_inventory, wording.nouns(len(names), "node")
@@ -37,7 +42,7 @@ def reason(problem: Problem, nodes: Collection[int], namespaces: Collection[str]
     else:
         whom = f"{len(pods)} pods of other namespaces, which have"
     message = f"{where} {are} reserved for {whom} waited longer"
-    return Reason(code=ReasonCode.NODE_RESERVED, message=message, node_count=1, status=HELD.message)
+    yield ExcludedNodes(nodes, structs.replace(HELD, message=message, status=HELD.message))
 
 
 def apply(problem: Problem) -> Problem:

@@ -59,8 +59,8 @@ class FleetCommand(NamedTuple):
 
 
 _STATUS: Final = (
-    "Nothing is written to the cluster. Exit status: 0 the list was printed, 1 there is no such node or namespace, 2 arguments are "
-    "wrong or the fleet cannot be read, 3 the answer may be wrong, as a warning says."
+    "Nothing is written to the cluster. Exit status: 0 the list was printed, 1 there is no such node or namespace, 2 "
+    "arguments are wrong or the fleet cannot be read, 3 the answer may be wrong, as a warning says."
 )
 
 

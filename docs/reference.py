@@ -27,6 +27,7 @@ from scheduler.page.fleet_map import FleetMap
 from scheduler.page.page_watches import PageState
 from scheduler.settings import reference, schema
 from scheduler.simulation.moves.moves_output import MovesReport
+from scheduler.simulation.quotas.quota_document import QuotaList
 from scheduler.status import events
 from scheduler.status.conditions import CONDITION, ConditionReason
 from scheduler.worker.fleet_questions import FleetDocument
@@ -43,6 +44,7 @@ _DOCUMENTS: Final[dict[str, tuple[type, str]]] = {
         FleetDocument,
         "`/v1alpha1/devices`, `/v1alpha1/free`; the commands have documents of their own",
     ),
+    "QuotaList": (QuotaList, "`dovetail quota`"),
     "FleetMap": (FleetMap, "`dovetail map`; `/v1alpha1/map` of the page"),
     "Decisions": (Decisions, "`/v1alpha1/decisions` of the page"),
     "Fit": (FitAnswer, "`/v1alpha1/fit` of the page"),

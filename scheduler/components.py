@@ -19,10 +19,11 @@ from scheduler.commit.stale_allocations import StaleAllocations
 from scheduler.features import Feature
 from scheduler.history.decision_history import DecisionHistory
 from scheduler.holds.hold_keeper import HoldKeeper
+from scheduler.holds.kept_nodes import KeptNodes
 from scheduler.isolated_lane import IsolatedLane
 from scheduler.kube.client import Client
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
-from scheduler.kube.discovery import DiscoveredKinds
+from scheduler.kube.discovery import ApiChange, DiscoveredKinds
 from scheduler.kube.leader_election.elector import LeaderElector
 from scheduler.kube.watching.watch_ages import WatchAges
 from scheduler.kube.writer import LeaseFence, NoFence, WriteFence, Writer
@@ -70,6 +71,7 @@ class ReplicaContext:
     failed_devices: FailedDevices
     history: DecisionHistory
     servers: ForkServers
+    api_change: ApiChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +106,7 @@ class Components:
     attempt_metrics: AttemptMetrics
     fleet_counter: FleetCounter
     holds: HoldKeeper
+    kept_nodes: KeptNodes | None
     telemetry: SolverTelemetry
     writer: Writer
     metrics: Metrics
@@ -155,6 +158,7 @@ def assemble(
         attempt_metrics=attempts,
         fleet_counter=FleetCounter(worker, cluster, metrics, settings, also=attempts.report_oldest),
         holds=keeper,
+        kept_nodes=None if served.lacks(Feature.HELD_NODES) else KeptNodes((client, writer, cluster), metrics),
         telemetry=telemetry,
         writer=writer,
         metrics=metrics,

@@ -260,7 +260,7 @@ class SchedulingCycle:
         """Assume what a plan places, and begin to write it."""
         with self._confined(Subsystem.DECISION):
             self._parts.queue.placed(each.pod for unit in units for each in unit.placements)
-        units = [unit for unit in units if not self._is_expected(unit, pods)]
+        units = [unit async for unit in turns.each(units) if not self._is_expected(unit, pods)]
         units = [unit async for unit in turns.each(units) if self._is_assumed(unit, pods, attempt)]
         with self._confined(Subsystem.DECISION):  # the commit of a unit that has not begun fails, and is recovered
             await self._parts.commit.begin(units)
@@ -306,7 +306,8 @@ class SchedulingCycle:
         nodes = len(self._nodes) if node_count is None else node_count
         if self._parts.placement_check is not None and is_expected(pod.id):
             self._parts.starvation.forget(pod.uid)  # no node is reserved for a pod that does not exist
-            self._parts.placement_check.refused(pod, condition_message(self._parts.status.shown(reasons), nodes))
+            say = partial(condition_message, self._parts.status.shown(reasons), nodes)
+            self._parts.placement_check.refused(pod, say)
             return
         with self._confined(Subsystem.SETTLEMENT, pod=str(pod.id)):
             self._parts.attempt_metrics.queued(self._parts.queue.state(pod.id), "ScheduleAttemptFailure")

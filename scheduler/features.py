@@ -23,6 +23,7 @@ class Feature(StrEnum):
     KUEUE = "kueue"
     HOLDS = "holds"
     QUOTAS = "device-quotas"
+    HELD_NODES = "held-nodes"
 
     @property
     def component(self) -> str:
@@ -30,8 +31,22 @@ class Feature(StrEnum):
         return f"deploy/components/{self.value}"
 
 
-OFF_BY_DEFAULT: Final = frozenset({Feature.KUEUE})
-"""Features that a setting switches on; else nobody misses their rights."""
+BY_RIGHTS: Final = frozenset({Feature.HELD_NODES})
+"""Features that are on where the account has their rights, and that few need: without them nothing is wrong."""
+OFF_BY_DEFAULT: Final = frozenset({Feature.KUEUE}) | BY_RIGHTS
+"""Features that a setting or their rights switch on; else nobody misses them."""
+
+TITLES: Final[Mapping[Feature, str]] = {
+    Feature.PREEMPTION: "preemption",
+    Feature.EXTENDED_RESOURCES: "extended resources",
+    Feature.VOLUMES: "volumes",
+    Feature.POD_GROUPS: "PodGroups",
+    Feature.KUEUE: "Kueue's admission check",
+    Feature.HOLDS: "DeviceHolds",
+    Feature.QUOTAS: "DeviceQuotas",
+    Feature.HELD_NODES: "nodes with held room",
+}
+"""What a feature is called in a sentence."""
 
 CONSEQUENCES: Final[Mapping[Feature, str]] = {
     Feature.PREEMPTION: "no pod is evicted for another one",
@@ -41,6 +56,7 @@ CONSEQUENCES: Final[Mapping[Feature, str]] = {
     Feature.KUEUE: "Workloads with the admission check dovetail.dev/placement are not let in",
     Feature.HOLDS: "no room is held for pods to come, and DeviceHolds that exist hold nothing",
     Feature.QUOTAS: "no DeviceQuota is kept",
+    Feature.HELD_NODES: "autoscalers may drain nodes with held room",
 }
 """What is different without a feature."""
 
@@ -111,6 +127,7 @@ RIGHTS: Final[Mapping[Feature, tuple[Right, ...]]] = {
         *_each("patch", "dovetail.dev", "deviceholds/status", Kind.HOLDS),
     ),
     Feature.QUOTAS: (*_each("list watch", "dovetail.dev", "devicequotas", Kind.QUOTAS),),
+    Feature.HELD_NODES: (*_each("get patch", "", "nodes"),),
 }
 
 STATUS_RIGHTS: Final[Mapping[Feature, tuple[Right, ...]]] = {
@@ -126,6 +143,7 @@ KINDS: Final[Mapping[Feature, frozenset[Kind]]] = {
     Feature.KUEUE: frozenset(),
     Feature.HOLDS: frozenset({Kind.HOLDS}),
     Feature.QUOTAS: frozenset({Kind.QUOTAS}),
+    Feature.HELD_NODES: frozenset(),
 }
 """The kinds that are not watched without a feature."""
 

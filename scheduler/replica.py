@@ -11,6 +11,7 @@ One replica of the scheduler: it stands by, leads, and ends in order.
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -41,6 +42,7 @@ from scheduler.observe.unexpected_errors import kept_running
 from scheduler.queue.memory_budget import MemoryBudget
 from scheduler.repair.advisor import AdvisorParts
 from scheduler.repair.repairer import Repairer
+from scheduler.repair.upgrades import rollout
 from scheduler.settings import digest
 from scheduler.status.leader_report import LeaderReporter, ReportSources
 from scheduler.status.missing_rights import possible
@@ -48,6 +50,7 @@ from scheduler.status.misspelled_schedulers import MisspelledSchedulers
 from scheduler.status.quota_status import QuotaParts, QuotaStatusWriter
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.watches import Watches
+from scheduler.worker.decision_recorder import DecisionRecorder
 
 T = TypeVar("T")
 Followers = tuple[ManuallyBoundPods, MisspelledSchedulers, SuspectDevices]
@@ -92,9 +95,9 @@ class Replica:
         self._cycle: Final = SchedulingCycle(self._parts, policies, settings.batch.max_pods)
         self._followers: Final = self._make_followers()
         budget_bytes = settings.queue.max_waiting_mib * 1024 * 1024
-        budget = MemoryBudget(settings.scheduler_names, budget_bytes, self._parts.cluster.interner)
-        see = partial(_see, self._parts.quarantine, budget, self._cycle, self._followers)
-        self._readmission: Final = self._make_readmission(budget, see)
+        self._budget: Final = MemoryBudget(settings.scheduler_names, budget_bytes, self._parts.cluster.interner)
+        see = partial(_see, self._parts.quarantine, self._budget, self._cycle, self._followers)
+        self._readmission: Final = self._make_readmission(self._budget, see)
         self._watches: Final = Watches(
             (context.client, served, see), ages, context.health, context.metrics, self._parts.quarantine
         )
@@ -171,7 +174,7 @@ class Replica:
         """End leading when the Lease says that no replica may schedule."""
         while True:
             await elector.drained.wait()
-            _log.warning(logs.DRAINED, lease=self._context.settings.leader_election.lease_name)
+            _log.warning(logs.PAUSED, lease=self._context.settings.leader_election.lease_name)
             if elector.election.is_leader:
                 ending.set()
                 return
@@ -216,11 +219,16 @@ class Replica:
             self._kept(Subsystem.STATUS, parts.status.run),
             *([] if self._reporter is None else [self._kept(Subsystem.STATUS, self._reporter.run)]),
             *self._admission_check(),
+            *([] if parts.kept_nodes is None else [self._kept(Subsystem.HOLDS, parts.kept_nodes.run)]),
         )
 
     def _admission_check(self) -> tuple[Coroutine[Any, Any, None], ...]:
         check = self._parts.placement_check
-        return () if check is None else (self._kept(Subsystem.ADMISSION_CHECK, partial(check.run, self._cycle)),)
+        return (
+            ()
+            if check is None
+            else (self._kept(Subsystem.ADMISSION_CHECK, partial(check.run, self._cycle, self._budget)),)
+        )
 
     def _kept(self, part: Subsystem, loop: Callable[[], Coroutine[Any, Any, None]]) -> Coroutine[Any, Any, None]:
         """Return a loop that no unexpected exception ends; the reflectors see to that themselves."""
@@ -242,8 +250,17 @@ class Replica:
     def _make_repairer(self) -> Repairer:
         """Make what repairs the fleet, where the settings say so."""
         parts = self._parts
-        access = AdvisorParts(self._context.client, parts.writer, parts.cluster, parts.queue, parts.worker)
-        return Repairer(access, parts.holds, (parts.status, self._context.metrics), self._context.settings)
+        recorder = DecisionRecorder(self._context.settings.history.files, self._context.metrics)
+        access = AdvisorParts(self._context.client, parts.writer, parts.cluster, parts.queue, parts.worker, recorder)
+        reports = parts.status, self._context.metrics
+        return Repairer(access, parts.holds, reports, self._context.settings, upgrade=self._upgrade)
+
+    def _upgrade(self) -> str:
+        """Say whether an upgrade runs, of Dovetail or of the API servers; empty where none does."""
+        if self._context.api_change.is_under_way(time.monotonic()):
+            return "an upgrade runs: API servers of two versions answer"
+        pods = self._parts.cluster.store.pods.values()
+        return "" if self._elector is None else rollout(pods, self._elector.namespace)
 
     def _make_quota_statuses(self) -> QuotaStatusWriter:
         """Make what says of DeviceQuotas what is held, lent and waiting."""

@@ -22,7 +22,6 @@ from scheduler.api.api_server import SchedulerApi
 from scheduler.api.monitoring_server import monitoring
 from scheduler.commit.local_taints import FailedDevices, LocalTaints
 from scheduler.components import ReplicaContext
-from scheduler.features import OFF_BY_DEFAULT, Feature
 from scheduler.history.decision_history import DecisionHistory
 from scheduler.history.device_usage import DeviceUsage
 from scheduler.kube import discovery
@@ -102,9 +101,9 @@ class Process:
             failed_devices=FailedDevices(taints, settings.commit.avoid_failed_device_seconds),
             history=DecisionHistory(settings.history, is_kept=bool(settings.api.bind_address)),
             servers=servers,
+            api_change=discovery.ApiChange(),
         )
         self._usage: Final = DeviceUsage(settings.history.usage_hours)
-        self._api_change: Final = discovery.ApiChange()
         self._api: Final = api
         self._features: Final = FeatureReport(self._health)
 
@@ -155,7 +154,7 @@ class Process:
         replica_check.succeed()
         status = _LOST
         try:
-            api_change = discovery.until_changed(self._client, found[0], self._api_change)
+            api_change = discovery.until_changed(self._client, found[0], self._context.api_change)
             await replica.run(stop.wait(), api_change)
             status = _STOPPED if stop.is_set() else _AGAIN
         except* LeadershipLost as lost:
@@ -168,7 +167,7 @@ class Process:
         check, reported = self._health.ready("server"), ""
         while True:
             try:
-                served = await discovery.discover_permitted(self._client, self._wanted_features())
+                served = await discovery.discover_permitted(self._client, self._settings.features)
                 if not served.problem:
                     await self._read_one_of_each(served)
                     check.succeed()
@@ -182,10 +181,6 @@ class Process:
                 _log.warning(logs.STANDBY, waiting_for="server", problem=problem)
                 reported = problem
             await asyncio.sleep(_RETRY_SECONDS)
-
-    def _wanted_features(self) -> list[Feature]:
-        is_on = {Feature.KUEUE: self._settings.admission_check.enabled}
-        return [feature for feature in Feature if feature not in OFF_BY_DEFAULT or is_on[feature]]
 
     async def _read_one_of_each(self, served: discovery.DiscoveredKinds) -> None:
         """Read one object of every kind, so that a missing right shows before the lease is taken."""

@@ -6,7 +6,8 @@ Pure: writes of the audit log go in (`e2e.audit.writes`), holdings and findings 
 - a device with two holders, more shares than capacity, counters over budget (`usage_findings`, at every allocation),
 - an allocation that was not taken back after its pods had ended (`left`),
 - writes of a scheduler that does not lead (`LeaderWrites`),
-- an allocation by which a DeviceQuota's namespaces hold more than its limit (`QuotaLimits`).
+- an allocation by which a DeviceQuota's namespaces hold more than its limit (`QuotaLimits`),
+- an eviction of a repair without the room of the pod's successor, or twice, and room held for too long (`RepairMoves`).
 
 Between a write of unknown outcome and the next one about the same claim, the claim counts as free.
 """
@@ -21,6 +22,7 @@ from e2e.audit.inventory import Inventory
 from e2e.audit.leader_writes import LeaderWrites
 from e2e.audit.quotas import QuotaLimits
 from e2e.audit.reading import DeviceKey, Finding, Json, Key, device_of, key_of, results_of
+from e2e.audit.repairs import RepairMoves
 from e2e.audit.usage import usage_findings
 from e2e.audit.writes import Write
 
@@ -68,6 +70,7 @@ class History:
     lease: Key
     left_seconds: float
     quotas: QuotaLimits = field(default_factory=lambda: QuotaLimits({}))
+    repairs: RepairMoves = field(default_factory=RepairMoves)
     holdings: list[Holding] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     allocations: int = 0
@@ -101,6 +104,7 @@ class History:
     def see(self, write: Write) -> None:
         """See the next write, in the order of versions."""
         self.findings += self._leaders.see(write)
+        self.findings += self.repairs.see(write)
         if write.resource == "resourceclaims":
             self._see_claim(write)
         elif write.resource == "resourceslices" and write.stored:
@@ -112,6 +116,7 @@ class History:
 
     def end(self, seconds: float) -> None:
         """See the end of the log: what is still held goes to the holdings."""
+        self.findings += self.repairs.end(seconds)
         for uid in list(self._open):
             self._note_left(uid, seconds)
             self.holdings += self._open[uid]

@@ -23,6 +23,8 @@ _KEPT: Final = {
     "resourceslices": ("spec",),
     "leases": ("spec",),
     "devicequotas": ("spec",),
+    "deviceholds": ("spec", "status"),
+    "repairplans": ("spec", "status"),
 }
 _FIRST_FAILURE: Final = 300
 _MAY_HAVE_ACTED: Final = 500

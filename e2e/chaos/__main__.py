@@ -103,7 +103,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 def _run(cluster: Cluster, folder: Path, seed: int, options: argparse.Namespace) -> list[Finding]:
     plane = cluster.plane
     cluster.build()
-    install(plane)
+    install(plane, "repair")
     rules = Rules(
         scheduler=SCHEDULER,
         most_evictions=MOST_EVICTIONS,
@@ -138,6 +138,7 @@ def _history_findings(log: Path, left_seconds: float) -> list[Finding]:
         writes = read_writes(lines)
     history = History.of(writes, lease=LEASE, left_seconds=left_seconds, quota_drivers={QUOTA_CLASS: nvidia.DRIVER})
     report(f"quotas: {history.quotas.judged} allocations were held against a limit")
+    report(f"repairs: {history.repairs.judged} evictions, moves {history.repairs.states}")
     report(f"audit log: {len(writes)} writes, {history.allocations} allocations, {len(history.findings)} findings")
     return history.findings
 
@@ -174,6 +175,7 @@ def _disturb(
         thread.stop.set()
     for thread in threads:
         thread.join()
+    cluster.keep_no_more()
     cluster.restore()
     real.restore()
     found += cluster.remove_namespace(HOSTILE_NAMESPACE)

@@ -13,7 +13,7 @@ import yaml
 from e2e import objects
 from e2e.audit.quotas import NAME_LABEL
 from e2e.audit.reading import Finding, Json
-from e2e.chaos.for_kubelets import for_kubelets
+from e2e.chaos.for_kubelets import NO_IMAGE, for_kubelets
 from e2e.chaos.judge import BUDGET
 from e2e.controlplane.access import RequestError
 from e2e.controlplane.plane import ControlPlane
@@ -75,6 +75,16 @@ _CONFIGURATION: Final[Json] = {
     "leaderElection": {"leaseDurationSeconds": 6, "renewDeadlineSeconds": 4, "retryPeriodSeconds": 0.5},
     "queue": {"starvationSeconds": 20, "reportMissingMembersSeconds": 3},
     "commit": {"requestTimeoutSeconds": 1.5},
+    "repair": {
+        "mode": "apply",
+        "autoApprove": True,
+        "intervalSeconds": 1,
+        "minimumRunSeconds": 0,
+        "coolDownSeconds": 0,
+        "planningSeconds": 5,
+        "successorSeconds": 20,
+        "budget": {"movesPerHour": 100_000, "movesPerHourOfNamespace": 100_000, "movesAtOnce": 3},
+    },
 }
 
 REQUESTS: Final[dict[str, Json]] = {
@@ -248,6 +258,41 @@ class Cluster:
         self.limit(WIDE_QUOTA)
         for number in range(DEVICE_QUOTA_COUNT):
             self.give_quota(number, None)
+
+    def keep_running(self, namespace: str, template: str, *, labels: Json) -> None:
+        """Make a ReplicaSet of one pod: its pods may be moved, for its controller makes another one."""
+        labels = {"app": f"kept-{template}", **labels}
+        container = {
+            "name": "main",
+            "image": NO_IMAGE,
+            "resources": {"requests": {"cpu": "1"}, "claims": [{"name": "devices"}]},
+        }
+        spec = {
+            "schedulerName": SCHEDULER,
+            "terminationGracePeriodSeconds": 1,
+            "containers": [container],
+            "resourceClaims": [{"name": "devices", "resourceClaimTemplateName": template}],
+        }
+        self.create(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "ReplicaSet",
+                "metadata": {"name": f"kept-{template}", "namespace": namespace},
+                "spec": {
+                    "replicas": 1,
+                    "selector": {"matchLabels": labels},
+                    "template": {"metadata": {"labels": labels}, "spec": spec},
+                },
+            }
+        )
+
+    def keep_no_more(self) -> None:
+        """Remove the ReplicaSets; their pods go with them, or are deleted when the cluster is emptied."""
+        for each in self.listed("/apis/apps/v1/replicasets"):
+            meta = each["metadata"]
+            path = f"/apis/apps/v1/namespaces/{meta['namespace']}/replicasets/{meta['name']}"
+            if meta["namespace"] in NAMESPACES:
+                self.request("DELETE", path, {"propagationPolicy": "Background"})
 
     def _written(self) -> Fleet:
         """Return the part of the fleet that no kubelet and no driver writes."""

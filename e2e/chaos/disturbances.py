@@ -1,5 +1,6 @@
-"""What others do to the cluster meanwhile: to pods, claims, nodes, slices, ResourceQuotas and Dovetail's rights."""
+"""What others do to the cluster meanwhile: to pods, claims, nodes, slices, quotas, held room and Dovetail's rights."""
 
+import datetime as dt
 import random
 import threading
 from typing import Final
@@ -8,6 +9,7 @@ from e2e.chaos.cluster import (
     DEVICE_QUOTA_COUNT,
     FORCED,
     MERGE,
+    NAMESPACES,
     RESOURCE,
     TIGHT_QUOTA,
     WIDE_QUOTA,
@@ -24,8 +26,10 @@ _LONGEST_ABSENCE_SECONDS: Final = 8.0
 _MOST_MISSING: Final = 2
 """Devices that the driver of a real node leaves out."""
 _LONGEST_WITHOUT_RIGHTS_SECONDS: Final = 12.0
+_LONGEST_HOLD_SECONDS: Final = 40.0
 _SCALE: Final = 0.3
 """Slices are away for so much of the time that real kubelets and drivers take: the other disturbances wait for them."""
+_HOLDS: Final = "/apis/dovetail.dev/v1alpha1/deviceholds"
 _CLAIMS: Final = f"{RESOURCE}/resourceclaims"
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 _BINDINGS: Final = (
@@ -43,6 +47,7 @@ class Disturbances(threading.Thread):
         self.stop = threading.Event()
         self._cluster = cluster
         self._real = real
+        self._holds: list[str] = []
         self._random = random.Random(f"disturbances {seed}")  # noqa: S311 - no secret
         self._kinds = (
             (0.20, self._delete_pod),
@@ -55,7 +60,8 @@ class Disturbances(threading.Thread):
             (0.90, self._taint_device),
             (0.93, self._label_node),
             (0.96, self._change_quota),
-            (0.98, self._change_device_quota),
+            (0.975, self._change_device_quota),
+            (0.98, self._hold_room),
             (0.985, self._take_rights),
             (0.9925, self._restart_kubelet),
             (1.01, self._end_driver),
@@ -68,6 +74,8 @@ class Disturbances(threading.Thread):
         while not self.stop.wait(self._random.random() * _LONGEST_PAUSE_SECONDS):
             draw = self._random.random()
             next(disturb for limit, disturb in self._kinds if draw < limit)()
+        for name in self._holds:
+            self._cluster.request("DELETE", f"{_HOLDS}/{name}")
 
     def _delete_pod(self) -> None:
         if pods := self._cluster.pods():
@@ -99,6 +107,29 @@ class Disturbances(threading.Thread):
         number, limit = self._random.randrange(DEVICE_QUOTA_COUNT), self._random.choice((None, 2, 3, 4, 6, 12))
         report(f"DeviceQuota {number}: {'deleted' if limit is None else f'at most {limit}'}")
         self._cluster.give_quota(number, limit)
+
+    def _hold_room(self) -> None:
+        """Hold a device for pods that never come; Dovetail ends the hold at its deadline, or when others have it."""
+        each = self._random.choice([each for each in self._cluster.fleet.slices if each["spec"].get("devices")])
+        spec, name = each["spec"], f"chaos-{len(self._holds)}"
+        node = spec.get("nodeName") or self._random.choice(self._cluster.own_nodes)
+        held = {"driver": spec["driver"], "pool": spec["pool"]["name"], "names": [spec["devices"][0]["name"]]}
+        pods = {"namespace": self._random.choice(NAMESPACES), "labels": {"app": "never-comes"}}
+        seconds = self._random.uniform(2, _LONGEST_HOLD_SECONDS)
+        deadline = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=seconds)
+        report(f"{node}: {held['names'][0]} is held for {seconds:.0f} s")
+        body = {
+            "apiVersion": "dovetail.dev/v1alpha1",
+            "kind": "DeviceHold",
+            "metadata": {"name": name},
+            "spec": {
+                "owner": {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": name},
+                "deadline": f"{deadline:%Y-%m-%dT%H:%M:%SZ}",
+                "groups": [{"pods": pods, "places": [{"node": node, "devices": [held]}]}],
+            },
+        }
+        self._holds.append(name)
+        self._cluster.request("POST", _HOLDS, body)
 
     def _take_rights(self) -> None:
         """Take a binding of Dovetail's account away for a while; without rights to its Lease it ends."""

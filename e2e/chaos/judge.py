@@ -20,6 +20,8 @@ from e2e.audit.usage import usage_findings
 EVICTED: Final = frozenset({"EvictionByEvictionAPI", "PreemptionByScheduler"})
 BUDGET: Final = "budget"
 """The label that says which PodDisruptionBudget selects a pod."""
+MOVABLE: Final = "ReplicaSet"
+"""Pods of this kind of controller may be moved by repairs."""
 NEEDED: Final = "chaos.dovetail.dev/minimum"
 """The annotation that says on pods of a PodGroup how many of them have to run."""
 WINDOW_SECONDS: Final = 59.0
@@ -48,6 +50,7 @@ class Eviction:
     """A pod that was evicted, and the pods that this may have helped (uids of pods that waited for its node)."""
 
     pod: Key
+    uid: str
     node: str
     seconds: float
     helps: frozenset[str]
@@ -74,6 +77,8 @@ class Judge:
     evictions: list[Eviction] = field(default_factory=list)
     bindings: int = 0
     allocations: int = 0
+    moved: set[str] = field(default_factory=set)
+    """The uids of pods that repairs have evicted, as RepairPlans say."""
     _evicted: set[str] = field(default_factory=set)
     _helped: set[str] = field(default_factory=set)
     _recent: deque[float] = field(default_factory=deque)
@@ -110,6 +115,10 @@ class Judge:
             self._evict(pod, seconds)
         self._note_loss(pod, before, is_gone=is_gone)
 
+    def plan(self, plan: Json) -> None:
+        """See a RepairPlan change."""
+        self.moved |= {each["uid"] for each in plan.get("status", {}).get("moves", ())}
+
     def tick(self, seconds: float) -> None:
         """See time pass: a gang is not in two parts for long, unless it lost members."""
         running: defaultdict[Key, int] = defaultdict(int)
@@ -130,7 +139,7 @@ class Judge:
         return [
             Finding("in vain", str(each.pod), f"it was evicted from {each.node}, and no pod was bound for it")
             for each in self.evictions
-            if not each.helps & self._helped
+            if not each.helps & self._helped and each.uid not in self.moved
         ]
 
     def _bound(self, pod: Json) -> None:
@@ -143,21 +152,29 @@ class Judge:
 
     def _evict(self, pod: Json, seconds: float) -> None:
         node, name = pod["spec"].get("nodeName", ""), str(key_of(pod))
-        self.evictions.append(Eviction(key_of(pod), node, seconds, frozenset(self._waiting_for(pod, seconds))))
-        if not self.evictions[-1].helps:
+        helps, uid = frozenset(self._waiting_for(pod, seconds)), pod["metadata"]["uid"]
+        self.evictions.append(Eviction(key_of(pod), uid, node, seconds, helps))
+        if any(each["kind"] == MOVABLE for each in pod["metadata"].get("ownerReferences", ())):
+            self._see_budget(pod)  # whether a repair has moved it is known later
+            return
+        if not helps:
             self.findings.append(Finding("in vain", name, f"it was evicted, and no pod of more priority wants {node}"))
         self._recent.append(_evicted_at(pod))
         while self._recent[0] <= self._recent[-1] - WINDOW_SECONDS:
             self._recent.popleft()
         if len(self._recent) > self.rules.most_evictions:
             self.findings.append(Finding("rate", name, f"it is eviction {len(self._recent)} of one minute"))
+        self._see_budget(pod)
+
+    def _see_budget(self, pod: Json) -> None:
+        """Count what is left of the budget of a pod that was evicted."""
         budget = labels_of(pod).get(BUDGET, "")
         if budget:
             namespace = pod["metadata"]["namespace"]
             others = [each for each in self.pods.values() if each["metadata"]["namespace"] == namespace]
             left = sum(_is_healthy(each) and labels_of(each).get(BUDGET) == budget for each in others)
             if left < self.rules.least[budget]:
-                self.findings.append(Finding("budget", name, f"{left} pods are left of budget {budget}"))
+                self.findings.append(Finding("budget", str(key_of(pod)), f"{left} pods are left of budget {budget}"))
 
     def _waiting_for(self, victim: Json, seconds: float) -> Iterator[str]:
         """

@@ -1,4 +1,4 @@
-"""Watches pods and claims for the judge, without hostile pods; lists them when a watch begins anew."""
+"""Watches pods, claims and RepairPlans for the judge, without hostile pods; lists them when a watch begins anew."""
 
 import contextlib
 import http.client
@@ -13,7 +13,11 @@ from e2e.chaos.cluster import HOSTILE_NAMESPACE
 from e2e.chaos.judge import Judge
 from e2e.controlplane.access import Access, RequestError
 
-PATHS = {"pods": "/api/v1/pods", "claims": "/apis/resource.k8s.io/v1/resourceclaims"}
+PATHS = {
+    "pods": "/api/v1/pods",
+    "claims": "/apis/resource.k8s.io/v1/resourceclaims",
+    "plans": "/apis/dovetail.dev/v1alpha1/repairplans",
+}
 TICK_SECONDS = 0.5
 SILENCE_SECONDS = 60
 
@@ -81,10 +85,13 @@ class Watcher:
             self._uids[name].pop(item["metadata"]["uid"], None)
             if not is_gone:
                 self._uids[name][item["metadata"]["uid"]] = item
-            if name == "claims":
-                self._judge.claim(item, is_gone=is_gone)
-            else:
-                self._judge.pod(item, time.monotonic(), is_gone=is_gone)
+            match name:
+                case "claims":
+                    self._judge.claim(item, is_gone=is_gone)
+                case "plans":
+                    self._judge.plan(item)
+                case _:
+                    self._judge.pod(item, time.monotonic(), is_gone=is_gone)
 
     def _events(self, name: str, version: str) -> Iterator[Json]:
         with contextlib.closing(self._access.connection(SILENCE_SECONDS)) as upstream:

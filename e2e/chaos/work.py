@@ -20,6 +20,8 @@ MOST_WAITING: Final = 35
 _PAUSE_SECONDS: Final = 0.25
 _GRACES: Final = (0, 1, 1, 1, 1, 1, 1, 3)
 """1 s is the rule; 0 makes every deletion a forced one, which real clusters have too, but rarely."""
+_KEPT: Final = ("one", "two", "share", "first")
+"""What pods of ReplicaSets ask for, which repairs may move: two in each namespace."""
 _FAILING: Final = 12
 """The preparations of the pods of so many turns work, but for one."""
 GROUPS: Final = versions.pod_groups()
@@ -51,6 +53,10 @@ class Work(threading.Thread):
 
     def run(self) -> None:
         """Create so many pods a second, and delete some where there are too many."""
+        for namespace in NAMESPACES:
+            for template in self._random.sample(_KEPT, 2):
+                budget = {BUDGET: "some"} if self._random.random() < 1 / 6 else {}
+                self._cluster.keep_running(namespace, template, labels=budget)
         began = time.monotonic()
         while not self.stop.wait(_PAUSE_SECONDS):
             pods = self._cluster.pods()

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import yaml
 
@@ -364,13 +364,19 @@ class ControlPlane(Stoppable):
         return ""
 
 
+_MOST_CHECKS: Final = 3
+"""Checks that are named while they are not ready."""
+
+
 def _failing_checks(access: Access) -> str:
     """Return what a component says is not ready yet, or an empty string."""
     try:
         access.request("GET", "/readyz?verbose")
     except RequestError as error:
         lines = str(error).splitlines()
-        return ", ".join(line.split()[0] for line in lines if line.startswith("[-]")) or lines[0]
+        failing = [line.split()[0].removeprefix("[-]").rpartition("/")[2] for line in lines if line.startswith("[-]")]
+        more = f" and {len(failing) - _MOST_CHECKS} more" if len(failing) > _MOST_CHECKS else ""
+        return ", ".join(failing[:_MOST_CHECKS]) + more or lines[0]
     except OSError as error:
         return str(error)
     return ""

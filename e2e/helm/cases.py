@@ -48,6 +48,7 @@ CASES: Final = (
     Case("example", ("overlays/example",)),
     Case("api", ("overlays/api",), {"api": {"enabled": True}}),
     Case("kueue", ("overlays/kueue",), {"features": {"kueue": True}}),
+    Case("held-nodes", ("overlays/held-nodes",), {"features": {"heldNodes": True}}),
     Case("page", ("overlays/page",), {"page": {"enabled": True}}),
     Case("page-api", ("overlays/page-api",), {"api": {"enabled": True}, "page": {"enabled": True}}),
     Case("observe", ("overlays/observe",), {"scheduler": {"enabled": False}, "observe": {"enabled": True}}),

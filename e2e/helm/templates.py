@@ -31,6 +31,7 @@ PARTS: Final = {
     "holds": ("components/holds", "features.holds"),
     "device-quotas": ("components/device-quotas", "features.deviceQuotas"),
     "kueue": ("components/kueue", "features.kueue"),
+    "held-nodes": ("components/held-nodes", "features.heldNodes"),
     "secure-metrics": ("components/secure-metrics", "secureMetrics.enabled"),
     "repair": ("components/repair", "repair.enabled"),
     "api": ("api", "api.enabled"),

@@ -14,6 +14,7 @@ NODES, DEVICES, PODS = 40, 8, 60
 """Devices for the pods of half a minute without a scheduler, besides those that run."""
 _NAMESPACE: Final = "upgrade"
 _DRIVER: Final = "gpu.example.com"
+CLASS: Final = _DRIVER
 _RESOURCE: Final = "/apis/resource.k8s.io/v1"
 PODS_PATH: Final = f"/api/v1/namespaces/{_NAMESPACE}/pods"
 _MACHINE: Final = shape.Machine(instance_type="gpu.large", cpu=64, memory_gib=256, disk_gib=1000)
@@ -86,15 +87,20 @@ class Load(threading.Thread):
 def publish(plane: ControlPlane) -> None:
     """Create the namespace, the nodes with their devices, a class and a template."""
     plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": _NAMESPACE}})
-    plane.request("POST", f"{_RESOURCE}/deviceclasses", shape.device_class(_DRIVER, f"device.driver == '{_DRIVER}'"))
-    requests = [{"name": "gpu", "exactly": {"deviceClassName": _DRIVER}}]
-    template = {"metadata": {"name": "one"}, "spec": {"spec": {"devices": {"requests": requests}}}}
-    plane.request("POST", f"{_RESOURCE}/namespaces/{_NAMESPACE}/resourceclaimtemplates", template)
+    plane.request("POST", f"{_RESOURCE}/deviceclasses", shape.device_class(CLASS, f"device.driver == '{_DRIVER}'"))
+    template(plane, _NAMESPACE)
     devices = [shape.device(f"gpu-{index}", {}) for index in range(DEVICES)]
     for name in (f"n{number}" for number in range(NODES)):
         plane.request("POST", "/api/v1/nodes", shape.node(name, _MACHINE))
         for each in shape.slices(_DRIVER, name, devices):
             plane.request("POST", f"{_RESOURCE}/resourceslices", each)
+
+
+def template(plane: ControlPlane, namespace: str) -> None:
+    """Create the template of the claims of pods."""
+    requests = [{"name": "gpu", "exactly": {"deviceClassName": CLASS}}]
+    body = {"metadata": {"name": "one"}, "spec": {"spec": {"devices": {"requests": requests}}}}
+    plane.request("POST", f"{_RESOURCE}/namespaces/{namespace}/resourceclaimtemplates", body)
 
 
 def pod(name: str) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""Dovetail is upgraded from an earlier commit and rolled back, with pods that come and go."""
+"""
+Dovetail is upgraded from an earlier commit and rolled back, with pods that come and go.
+
+Objects of our kinds that a newer version wrote keep all of it, and this version says what it cannot read of them.
+"""
 
 import argparse
 import subprocess
@@ -22,6 +26,7 @@ from e2e.controlplane import build
 from e2e.controlplane.plane import REPOSITORY, ControlPlane
 from e2e.controlplane.processes import Component, ComponentError
 from e2e.dovetail import NAMESPACE, SERVICE_ACCOUNT, Dovetail, install
+from e2e.upgrade import newer_kinds
 from e2e.upgrade.load import Load, publish
 
 BEFORE: Final = "98471c0"
@@ -76,7 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(commit: str, home: Path) -> tuple[list[Handover], list[str]]:
     with ControlPlane.start(feature_gates="defaults", kubelet=True, audit_log=True) as plane:
         publish(plane)
-        install(plane)
+        install(plane, "repair")
+        newer_kinds.install(plane)
         homes = {commit: home, NEW: REPOSITORY}
         leader, handovers = _start(plane, commit, homes[commit]), list[Handover]()
         try:
@@ -105,6 +111,7 @@ def _hand_over(
     other.check()
     problems = [f"pod {name} is not bound" for name in load.waiting]
     problems += [str(each) for each in audit.audit(audit.read(plane.request))]
+    problems += newer_kinds.problems(plane, leads=names[1] == NEW)
     return other, Handover(*names, end, len(load.bound), load.longest_pause, tuple(problems))
 
 

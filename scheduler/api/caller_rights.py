@@ -42,6 +42,7 @@ class Listed(Enum):
     CLAIMS = ("resource.k8s.io", "resourceclaims")
     SLICES = ("resource.k8s.io", "resourceslices")
     QUOTAS = ("dovetail.dev", "devicequotas")
+    REPAIRS = ("dovetail.dev", "repairplans")
 
 
 class ExpiringCache(Generic[K, V]):

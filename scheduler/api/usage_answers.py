@@ -47,7 +47,8 @@ class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """
     The document, about the time from `begin` to `end`.
 
-    `drivers` and `classes` are empty if the caller may not list ResourceSlices, or asks about one namespace.
+    `drivers` and `classes` are empty if the caller may not list ResourceSlices, or asks about one namespace. `classes`
+    are about `class_hours` of the time: less than all of it where the fleet was counted for the first time within it.
     """
 
     api_version: str = API_VERSION
@@ -59,6 +60,7 @@ class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     items: tuple[UsedDevices, ...] = ()
     drivers: tuple[DriverUsage, ...] = ()
     classes: tuple[ClassUsage, ...] = ()
+    class_hours: float = 0.0
 
 
 async def answer(usage: DeviceUsage, query: Query, rights: CallerRights, now: float) -> UsageAnswer:
@@ -91,7 +93,8 @@ def _document(totals: UsageTotals, query: Query, claims: VisibleNamespaces, *, s
             for (name, driver), seconds in rows[: query.limit]
         ),
         drivers=_drivers(totals, hours) if sees_drivers else (),
-        classes=_classes(totals, hours) if sees_drivers else (),
+        classes=_classes(totals) if sees_drivers else (),
+        class_hours=round(totals.class_seconds / _HOUR, 3) if sees_drivers else 0.0,
     )
 
 
@@ -109,7 +112,9 @@ def _drivers(totals: UsageTotals, hours: float) -> tuple[DriverUsage, ...]:
     )
 
 
-def _classes(totals: UsageTotals, hours: float) -> tuple[ClassUsage, ...]:
+def _classes(totals: UsageTotals) -> tuple[ClassUsage, ...]:
+    """Average over the time in which the devices of classes were known."""
+    hours = max(totals.class_seconds, 1.0) / _HOUR
     return tuple(
         ClassUsage(key.driver, *_rounded(each.held, each.existing, hours), key.device_class)
         for key, each in sorted(totals.classes.items())

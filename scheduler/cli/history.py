@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from scheduler.cli.arguments import (
+    TABLE,
     WIDE,
     add_cluster,
     add_format,
@@ -21,9 +22,14 @@ from scheduler.cli.sources.targets import TargetKind, add_target, target_of
 if TYPE_CHECKING:
     from scheduler.api.history_answers import HistoryAnswer
     from scheduler.history.records import HistoryRecord
+    from scheduler.kube.access import ClusterAccess
 
 _KINDS: Final = (TargetKind.POD,)
 _LIMIT: Final = 200
+_MOST_RECORDS: Final = 1_000
+"""As many records the scheduler gives at once."""
+_MORE: Final = 5
+"""How many times more records are asked for where they have too few lines."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +44,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_namespaces(parser)
     add_since(parser, "1h")
     parser.add_argument(
-        "--limit", type=int, default=_LIMIT, metavar="N", help="the most records (default: %(default)s)"
+        "--limit",
+        type=int,
+        default=_LIMIT,
+        metavar="N",
+        help="the most lines; of -o json the most records (default: %(default)s)",
     )
     parser.add_argument("--decisions", action="store_true", help="a line for each decision, with its levels")
     add_scheduler(parser)
@@ -58,11 +68,40 @@ def execute(options: argparse.Namespace) -> int:
         namespace, pod = target.namespace, target.name
     parameters = {"namespace": namespace, "pod": pod, "since": str(options.since), "limit": str(options.limit)}
     answer = watching.shown(
-        lambda: ask(options, access, "history", parameters, _answer),
+        lambda: _asked(options, access, parameters),
         lambda found: _print(options, found, namespace),
         is_watched=options.watch,
     )
-    return ended(answer.hidden, is_truncated=answer.truncated)
+    return ended(
+        answer.hidden, is_truncated=answer.truncated or _row_count(options, answer) > options.limit, has_limit=True
+    )
+
+
+def _asked(options: argparse.Namespace, access: "ClusterAccess", parameters: dict[str, str]) -> "HistoryAnswer":
+    """
+    Ask for as many records as the lines need.
+
+    A record has lines for several pods, and the lines of several records become one where they say the same.
+    """
+    answer = ask(options, access, "history", parameters, _answer)
+    limit = options.limit
+    while answer.truncated and _row_count(options, answer) < options.limit and limit < _MOST_RECORDS:
+        limit = min(_MOST_RECORDS, limit * _MORE)
+        answer = ask(options, access, "history", {**parameters, "limit": str(limit)}, _answer)
+    return answer
+
+
+def _row_count(options: argparse.Namespace, answer: "HistoryAnswer") -> int:
+    """Return how many lines an answer has."""
+    if options.output not in {TABLE, WIDE}:
+        return len(answer.items)
+    if options.decisions:
+        from scheduler.history.records import DecisionRecord  # noqa: PLC0415 - as above
+
+        return sum(isinstance(each, DecisionRecord) for each in answer.items)
+    from scheduler.page import history_listing  # noqa: PLC0415 - as above
+
+    return len(history_listing.pod_events(tuple(reversed(answer.items))))
 
 
 def _answer() -> "type[HistoryAnswer]":
@@ -79,9 +118,9 @@ def _print(options: argparse.Namespace, answer: "HistoryAnswer", namespace: str)
         return
     records, is_wide = tuple(reversed(answer.items)), options.output == WIDE
     if options.decisions:
-        _show_decisions(records, is_wide=is_wide)
+        _show_decisions(records, options.limit, is_wide=is_wide)
     elif records:
-        _show_pods(records, is_wide=is_wide)
+        _show_pods(records, options.limit, is_wide=is_wide)
     else:
         sys.stdout.write(f"{_nothing(answer, namespace)}\n")
 
@@ -98,7 +137,7 @@ def _nothing(answer: "HistoryAnswer", namespace: str) -> str:
     return f"Nothing{seen} is recorded{where}; {begin}."
 
 
-def _show_pods(records: Sequence["HistoryRecord"], *, is_wide: bool) -> None:
+def _show_pods(records: Sequence["HistoryRecord"], limit: int, *, is_wide: bool) -> None:
     from scheduler.page import history_listing  # noqa: PLC0415 - as above
     from scheduler.simulation import list_table  # noqa: PLC0415 - as above
 
@@ -108,6 +147,7 @@ def _show_pods(records: Sequence["HistoryRecord"], *, is_wide: bool) -> None:
         column("DECISION", is_number=True),
         *map(column, ("NAMESPACE", "POD", "WHAT", "NODE")),
         column("DEVICES", is_sentence=True),
+        column("WAITED", is_number=True, is_wide=True),
         column("WHY", is_sentence=True),
     )
     rows = [
@@ -118,14 +158,15 @@ def _show_pods(records: Sequence["HistoryRecord"], *, is_wide: bool) -> None:
             each.what,
             each.node,
             ", ".join(each.devices) if is_wide else each.short_devices,
+            f"{each.waited:g} s" if each.waited else "",
             each.full_why,
         )
-        for each in history_listing.pod_events(records)
+        for each in history_listing.pod_events(records)[-limit:]
     ]
     list_table.show(columns, rows, sys.stdout, is_wide=is_wide)
 
 
-def _show_decisions(records: Sequence["HistoryRecord"], *, is_wide: bool) -> None:
+def _show_decisions(records: Sequence["HistoryRecord"], limit: int, *, is_wide: bool) -> None:
     from scheduler.history.records import DecisionRecord  # noqa: PLC0415 - as above
     from scheduler.page import history_listing  # noqa: PLC0415 - as above
     from scheduler.simulation import list_table  # noqa: PLC0415 - as above
@@ -147,8 +188,7 @@ def _show_decisions(records: Sequence["HistoryRecord"], *, is_wide: bool) -> Non
             "; ".join(map(history_listing.level_in_words, each.levels)),
             each.file,
         )
-        for each in records
-        if isinstance(each, DecisionRecord)
+        for each in [each for each in records if isinstance(each, DecisionRecord)][-limit:]
     ]
     list_table.show(columns, rows, sys.stdout, is_wide=is_wide)
 

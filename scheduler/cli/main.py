@@ -20,6 +20,7 @@ from scheduler.observe import terminal
 GROUPS: Final = {
     "Ask": {
         "status": "Show whether Dovetail is healthy: leader, rights, queue, devices, and what to look at next.",
+        "check": "Check whether Dovetail can work in a cluster, before and after it is installed.",
         "explain": "Show why a pod or gang waits and what would let it in, or why a pod is where it is.",
         "fit": "Show whether and where the pods of a file would start now, or what has to end, move or go for them.",
         "queue": "Show which pods wait, since when and why, in the order in which they would be decided.",
@@ -31,6 +32,8 @@ GROUPS: Final = {
         "usage": "Show for how long devices were in use and idle, as the running scheduler has seen it.",
         "simulate": "Show on which nodes and devices pods would be placed, or why they would wait. Nothing is written "
         "to a cluster.",
+        "config": "Print the default configuration or its schema, or check a file.",
+        "version": "Print the versions of this program, of the API server and of the scheduler in the cluster.",
     },
     "Watch": {
         "page": "Serve the map, the queue and the last decisions as a web page that follows the cluster.",
@@ -45,15 +48,12 @@ GROUPS: Final = {
         "resume": "Let a paused scheduler place pods again.",
     },
     "Serve": {
-        "check": "Check whether Dovetail can work in a cluster, before and after it is installed.",
         "run": "Schedule the pods that name this scheduler, until stopped (SIGTERM or SIGINT).",
     },
     "Develop": {
-        "config": "Print the default configuration or its schema, or check a file.",
         "expect": "Print the pods to expect in a profile, as those of a cluster or of files ask for devices.",
         "replay": "Repeat a decision that `dovetail simulate --save`, or a scheduler after a defect, saved to a file.",
         "completion": "Print the completion script of a shell.",
-        "version": "Print the versions of this program, of the API server and of the scheduler in the cluster.",
     },
 }
 """What each command does, by what it is for. Its module is imported only when it is called."""
@@ -63,6 +63,20 @@ OLD_NAMES: Final = {
     "defrag": "The old name of `repair plan`.",
 }
 """Commands that work for one more release under these names."""
+EXAMPLES: Final = {
+    "status": ("status --wait",),
+    "check": ("check --test-pod -n team-a",),
+    "explain": ("explain pod/trainer-0 -n team-a", "explain gang/train -n team-a -o json"),
+    "fit": ("fit -f job.yaml",),
+    "queue": ("queue -A",),
+    "free": ("free --by class,node", "free -l topology.kubernetes.io/zone=a"),
+    "devices": ("devices node/gpu-0001", "devices --problems"),
+    "history": ("history pod/trainer-0 -n team-a", "history -A --since 6h --limit 50"),
+    "usage": ("usage --by class --since 7d",),
+    "simulate": ("simulate -f pods.yaml",),
+    "repair": ("repair plan --for node gpu-0001", "repair approve NAME"),
+}
+"""Command lines of the commands that are used most, without the program."""
 _MODULES: Final = {
     "check": "installation.installation_check",
     "defrag": "repairing.defrag",
@@ -96,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         completion.complete(parser_of_line(os.environ["COMP_LINE"]))
     is_plugin = Path(sys.argv[0]).name == "kubectl-dovetail"
-    words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    words = _asking_for_help(list(sys.argv[1:] if arguments is None else arguments))
     options = _parser_for(words[0], "kubectl dovetail" if is_plugin else "dovetail").parsed(words)
     is_collecting = gc.isenabled()
     if words[0] not in _LASTING and not getattr(options, "watch", False):
@@ -116,6 +130,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if is_collecting:
             gc.enable()
     return status
+
+
+def _asking_for_help(words: list[str]) -> list[str]:
+    """Read `help` as `--help`, and `help COMMAND` as `COMMAND --help`; no words ask for help too."""
+    if words and words[0] == "help":
+        words = words[1:2]
+        return [*words, "--help"]
+    return words or ["--help"]
 
 
 def flushed(status: int) -> int:
@@ -170,7 +192,11 @@ class _Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """Return the help: of a command its options, of the program the commands in groups."""
-        return _overview(self.prog) if self.lists_commands else super().format_help()
+        if self.lists_commands:
+            return _overview(self.prog)
+        program, _, name = self.prog.rpartition(" ")
+        lines = [f"  {program} {each}" for each in EXAMPLES.get(name, ())]
+        return "\n".join([f"{super().format_help()}\nexamples:", *lines, ""]) if lines else super().format_help()
 
     def parsed(self, words: Sequence[str]) -> argparse.Namespace:
         """Parse a command line; wrong arguments end the process."""

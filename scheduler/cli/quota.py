@@ -25,6 +25,7 @@ from scheduler.cli.sources.object_names import complete_names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scheduler.settings import Settings
     from solver.domain import QuotaState
 
 
@@ -64,11 +65,10 @@ def execute(options: argparse.Namespace) -> int:
     name, settings = configured.served(options.scheduler_name)
     from scheduler.simulation import (  # noqa: PLC0415 - the solver takes a second to import
         case_builder,
-        next_reclaims,
         printing,
-        quota_listing,
         simulator,
     )
+    from scheduler.simulation.quotas import next_reclaims, quota_document, quota_listing  # noqa: PLC0415 - as above
     from solver import quotas_of  # noqa: PLC0415 - as above
 
     case = case_builder.CaseBuilder.of(found, read_manifests(options, access)).case(name)
@@ -83,19 +83,35 @@ def execute(options: argparse.Namespace) -> int:
     if options.name and not states:
         say(f"quota: there is no DeviceQuota {options.name}")
         return ExitStatus.NO
-    found_reclaims = () if options.no_reclaim else next_reclaims.next_reclaims(asked, every)
-    reclaims = tuple(each for each in found_reclaims if each.concerns({state.quota for state in states}))
-    rules = asked.policy.preemption
-    may_reclaim = rules.is_enabled and rules.reclaims
+    reclaims = next_reclaims.NextReclaims()
+    if not options.no_reclaim:
+        reclaims = next_reclaims.next_reclaims(asked, every, {state.quota for state in states})
+    reclaiming = [each for each in settings.scheduler_names if _reclaims(settings, each)]
     if options.output in {TABLE, WIDE}:
-        is_wide = options.output == WIDE
-        quota_listing.show(states, reclaims, sys.stdout, is_wide=is_wide, may_reclaim=may_reclaim)
+        said = _without_reclaim(name, reclaiming)
+        quota_listing.show(states, reclaims, sys.stdout, is_wide=options.output == WIDE, without_reclaim=said)
     else:
-        fields = quota_listing.document(states, reclaims, may_reclaim=may_reclaim)
-        sys.stdout.write(printing.text("QuotaList", fields, options.output))
+        made = quota_document.document(states, reclaims, may_reclaim=name in reclaiming, reclaiming=reclaiming)
+        sys.stdout.write(printing.text("QuotaList", made, options.output))
     if case.problems:
         return ExitStatus.WRONG
     return completed(ExitStatus.OK, found.forbidden, is_configured=configured.is_known)
+
+
+def _reclaims(settings: "Settings", scheduler_name: str) -> bool:
+    rules = settings.policy(scheduler_name).preemption
+    return rules.is_enabled and rules.reclaims
+
+
+def _without_reclaim(scheduler_name: str, reclaiming: "Sequence[str]") -> str:
+    """Say whose pods wait for a guarantee until others end; empty where those of the profile do not."""
+    if scheduler_name in reclaiming:
+        return ""
+    whose = "preemption.reclaim is off: nobody is evicted for a guarantee"
+    if reclaiming:
+        whose = f"preemption.reclaim of profile {scheduler_name} is off (it is on for {', '.join(reclaiming)}): "
+        whose += "nobody is evicted for a guarantee of its pods"
+    return f"{whose}, which waits until pods that borrow end."
 
 
 def _below(states: "Sequence[QuotaState]", name: str) -> "tuple[QuotaState, ...]":

@@ -2,13 +2,17 @@
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from scheduler.cli.arguments import WIDE, add_cluster, add_format, cluster_access
 from scheduler.cli.sources.running_scheduler import API_IS_OFF, add_scheduler, add_since, ask, ended, print_document
 
 if TYPE_CHECKING:
     from scheduler.api.usage_answers import UsageAnswer
+
+_HOUR: Final = 3600
+_WHOLE: Final = 0.99
+"""From this part on the time of classes counts as all of it."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -53,9 +57,10 @@ def _show(answer: "UsageAnswer", *, is_wide: bool) -> None:
 
     column = list_table.ListColumn
     numbers = ("DEVICE-HOURS", "AVERAGE DEVICES")
+    used = (column(answer.by.upper(), is_copied=True), column("DRIVER"))
     sys.stdout.write(f"From {answer.begin:%Y-%m-%dT%H:%M:%SZ} to {answer.end:%Y-%m-%dT%H:%M:%SZ}\n\n")
     list_table.show(
-        (column(answer.by.upper()), column("DRIVER"), *(column(head, is_number=True) for head in numbers)),
+        (*used, *(column(head, is_number=True) for head in numbers)),
         [
             (each.name or "(none)", each.driver, f"{each.device_hours:.2f}", f"{each.devices:.2f}")
             for each in answer.items
@@ -69,7 +74,7 @@ def _show(answer: "UsageAnswer", *, is_wide: bool) -> None:
     heads = ("AVERAGE DEVICES", "HOURS IN USE", "HOURS IDLE", "IN USE")
     rows = [("(all)", each) for each in answer.drivers] + [(each.device_class, each) for each in answer.classes]
     list_table.show(
-        (column("CLASS"), column("DRIVER"), *(column(head, is_number=True) for head in heads)),
+        (column("CLASS", is_copied=True), column("DRIVER"), *(column(head, is_number=True) for head in heads)),
         [
             (
                 name,
@@ -84,7 +89,12 @@ def _show(answer: "UsageAnswer", *, is_wide: bool) -> None:
         sys.stdout,
         is_wide=is_wide,
     )
+    hours = (answer.end - answer.begin).total_seconds() / _HOUR
+    if answer.classes and answer.class_hours < _WHOLE * hours:
+        known = f"{answer.class_hours:.2f} of {hours:.2f} hours"
+        note = f"The rows of classes are about {known}: before, their devices had not been counted."
+        list_table.write(["", note], sys.stdout)
 
 
 def _share(held: float, idle: float) -> str:
-    return f"{100 * held / (held + idle):.0f} %" if held + idle else ""
+    return f"{100 * held / (held + idle):.0f}%" if held + idle else ""

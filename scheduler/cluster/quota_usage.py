@@ -7,8 +7,10 @@ not seen yet counts as its requests name classes, until it has.
 
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator
+from itertools import product
 from typing import Final
 
+from scheduler.cluster.table import add
 from solver.domain import (
     Allocation,
     Claim,
@@ -28,14 +30,24 @@ _Known = tuple[tuple[DeviceId, ...], _Counts]
 
 
 class QuotaUsage:
-    """Charges by claim, and their sums by namespace; the tree of quotas is made anew where one changed."""
+    """
+    Charges by claim, and their sums by quota.
+
+    The tree of quotas, and with it the sums, are made anew where a quota or a namespace changed.
+    """
 
     def __init__(self) -> None:
         self._charges: Final[dict[ClaimId, _Known]] = {}
         """What the worker said last of a claim, with the devices for which it holds."""
+        self._unused: set[ClaimId] = set()
+        """Claims that were not there when it was last looked, though the worker had spoken of them."""
         self._counted: Final[dict[ClaimId, tuple[Claim, _Counts]]] = {}
-        self._units: Final[defaultdict[str, Counter[QuotaKey]]] = defaultdict(Counter)
-        self._nodes: Final[defaultdict[tuple[str, QuotaKey], Counter[str]]] = defaultdict(Counter)
+        self._by_namespace: Final[dict[str, dict[ClaimId, None]]] = {}
+        """The claims that are counted."""
+        self._units: Counter[tuple[int, QuotaKey]] = Counter()
+        """What is held below a quota, by position in the tree."""
+        self._nodes: defaultdict[tuple[int, QuotaKey], Counter[str]] = defaultdict(Counter)
+        """How many claims below a quota have devices of a node."""
         self._tree = QuotaTree()
         self._quotas: tuple[DeviceQuota, ...] = ()
         self._namespaces: tuple[Namespace, ...] = ()
@@ -60,6 +72,10 @@ class QuotaUsage:
             for namespace, leaf in self._tree.leaf_of.items():
                 for index in self._tree.chains[leaf]:
                     self._below.setdefault(index, []).append(namespace)
+            self._units, self._nodes = Counter(), defaultdict(Counter)
+            for namespace in self._tree.leaf_of:
+                for claim in self._by_namespace.get(namespace, ()):
+                    self._add(namespace, self._counted[claim][1], 1)
 
     def learn(self, charges: Iterable[ClaimCharge]) -> None:
         """Take what the worker says of claims."""
@@ -69,9 +85,24 @@ class QuotaUsage:
                 self.replace(each.claim, self._counted[each.claim][0])
 
     def learn_unknown(self, charges: Iterable[ClaimCharge]) -> None:
-        """Take what the worker says of claims that are only estimated; what it said of the others is newer."""
+        """
+        Take what the worker says of claims that are only estimated.
+
+        What it said of others is newer, and those that are not counted have been deleted or hold nothing any more.
+        """
         counted = ((each, self._counted.get(each.claim)) for each in charges)
-        self.learn(each for each, found in counted if found is None or self._said(found[0]) is None)
+        self.learn(each for each, found in counted if found is not None and self._said(found[0]) is None)
+
+    def forget_unused(self, claims: Container[ClaimId]) -> None:
+        """
+        Forget what the worker said of claims that are not there, and were not when this was called last.
+
+        It speaks of a claim before the claim is made (KEP-5004), and of one that is deleted meanwhile.
+        """
+        unused = {each for each in self._charges if each not in claims}
+        for each in unused & self._unused:
+            del self._charges[each]
+        self._unused = unused - self._unused
 
     def _said(self, claim: Claim) -> _Counts | None:
         """Return what the worker has said of a claim with its present devices, None where it has not."""
@@ -84,6 +115,10 @@ class QuotaUsage:
         """Count a claim as it is now."""
         if (before := self._counted.pop(key, None)) is not None:
             self._add(key.namespace, before[1], -1)
+            own = self._by_namespace[key.namespace]
+            del own[key]
+            if not own:
+                del self._by_namespace[key.namespace]
         if claim is None or claim.allocation is None:
             if claim is None:
                 self._charges.pop(key, None)
@@ -91,6 +126,7 @@ class QuotaUsage:
         said = self._said(claim)
         counts = tuple(_estimated(claim, claim.allocation)) if said is None else said
         self._counted[key] = (claim, counts)
+        self._by_namespace.setdefault(key.namespace, {})[key] = None
         self._add(key.namespace, counts, 1)
 
     def forget_missing(self, claims: Container[ClaimId]) -> None:
@@ -101,11 +137,9 @@ class QuotaUsage:
 
     def held(self, quota: int, key: QuotaKey) -> int:
         """Return what the namespaces of a quota, by position in the tree, hold of a key."""
-        names = self._below.get(quota, ())
         if key.shape == QuotaShape.WHOLE_NODES:
-            nodes = (self._nodes[name, key] for name in names if (name, key) in self._nodes)
-            return len(frozenset[str]().union(*nodes))
-        return sum(self._units[name][key] for name in names if name in self._units)
+            return len(self._nodes.get((quota, key), ()))
+        return self._units[quota, key]
 
     def counts(self, claim: ClaimId) -> _Counts:
         """Return what a claim counts now."""
@@ -139,14 +173,14 @@ class QuotaUsage:
         return self._tree.quota_of(namespace)
 
     def _add(self, namespace: str, counts: _Counts, sign: int) -> None:
-        for key, amount, node in counts:
+        for index, (key, amount, node) in product(self._tree.chain(namespace), counts):
             if node:
-                users = self._nodes[namespace, key]
-                users[node] += sign
-                if not users[node]:
-                    del users[node]
+                users = self._nodes[index, key]
+                add(users, node, sign)
+                if not users:
+                    del self._nodes[index, key]
             else:
-                self._units[namespace][key] += sign * amount
+                add(self._units, (index, key), sign * amount)
 
 
 def _estimated(claim: Claim, allocation: Allocation) -> Iterator[tuple[QuotaKey, int, str]]:

@@ -68,12 +68,14 @@ class UsagePeriod:
     """
     Device-seconds of one period: in use by key, and all devices by driver, in the `seconds` that were sampled.
 
-    `classes` has those of the devices that classes match. `begin` and `end` are seconds since the epoch.
+    `classes` has those of the devices that classes match, in `class_seconds` of them: less before the first count of
+    the fleet. `begin` and `end` are seconds since the epoch.
     """
 
     begin: float
     end: float
     seconds: float = 0.0
+    class_seconds: float = 0.0
     held: dict[UsageKey, float] = field(default_factory=dict)
     existing: dict[str, float] = field(default_factory=dict)
     classes: dict[ClassKey, ClassSeconds] = field(default_factory=dict)
@@ -83,12 +85,14 @@ class UsageTotals(NamedTuple):
     """
     Device-seconds from `begin` to `end` (seconds since the epoch), in use by key, and all devices by driver and class.
 
-    Of this time, `seconds` were sampled: less where the process stood still.
+    Of this time, `seconds` were sampled: less where the process stood still. Of these, classes were known in
+    `class_seconds`: less where the fleet had not been counted yet.
     """
 
     begin: float
     end: float
     seconds: float
+    class_seconds: float
     held: Mapping[UsageKey, float]
     existing: Mapping[str, float]
     classes: Mapping[ClassKey, ClassSeconds]
@@ -111,6 +115,7 @@ class DeviceUsage:
         self._periods: Final[deque[UsagePeriod]] = deque(maxlen=PERIODS)
         self._lock: Final = threading.Lock()
         self._last: float | None = None
+        self._is_counted = False
 
     def sample(self, seen: UsageSample, label_of: LabelOf, now: float) -> None:
         """Add the time since the last sample to what is allocated now (seconds since the epoch)."""
@@ -119,9 +124,11 @@ class DeviceUsage:
             return
         seconds = min(now - last, _LONGEST_SAMPLE_SECONDS)
         held, existing, of_classes = _held(seen.claims, label_of), _existing(seen.slices), _of_classes(seen.devices)
+        self._is_counted = self._is_counted or bool(of_classes)
         with self._lock:
             period = self._period(now - seconds, now)
             period.seconds += seconds
+            period.class_seconds += seconds if self._is_counted else 0.0
             for wanted, count in held.items():
                 key = _bounded(wanted, period.held)
                 period.held[key] = period.held.get(key, 0.0) + count * seconds
@@ -155,7 +162,8 @@ class DeviceUsage:
             first = min((each.begin for each in periods), default=begin)
             last = max((each.end for each in periods), default=begin)
             sampled = sum(each.seconds for each in periods)
-        return UsageTotals(first, last, sampled, held, existing, classes)
+            of_classes = sum(each.class_seconds for each in periods)
+        return UsageTotals(first, last, sampled, of_classes, held, existing, classes)
 
     def namespaces(self) -> tuple[str, ...]:
         """Return the namespaces that used devices, those of the newest period first."""

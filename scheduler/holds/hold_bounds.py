@@ -1,14 +1,18 @@
-"""Why a hold may not be made: the limits of the configuration, and its form."""
+"""Why a hold may not be made: the limits of the configuration, its form, and what others have of its room."""
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 
+from scheduler.cluster import Cluster
+from scheduler.cluster.holds.held_conflicts import objections
+from scheduler.cluster.holds.hold_cache import HeldTotals, HoldCache
+from scheduler.loop_turns import LoopTurns
 from scheduler.settings import HoldLimits
 from solver.domain import DeviceHold
 
 
-def refusals(hold: DeviceHold, seconds: float, others: Iterable[DeviceHold], limits: HoldLimits) -> Iterator[str]:
+def refusals(hold: DeviceHold, seconds: float, others: HoldCache, limits: HoldLimits) -> Iterator[str]:
     """Return the limits that a hold would break beside others; `seconds` are those until its deadline."""
-    others = tuple(others)
     if not hold.places:
         yield "it has no place: name a node for each pod"
     if unnamed := next((each for each in hold.places if not each.pods.is_set or not each.pods.namespace), None):
@@ -17,25 +21,39 @@ def refusals(hold: DeviceHold, seconds: float, others: Iterable[DeviceHold], lim
         yield f"it is for {seconds:.0f} s, and deviceHolds.maxSeconds is {limits.max_seconds}"
     if seconds <= 0:
         yield "its deadline has passed"
-    yield from _too_many("", hold, others, (limits.max_holds, limits.max_devices))
-    most = limits.max_holds_per_namespace, limits.max_devices_per_namespace
-    for namespace in dict.fromkeys(each.pods.namespace for each in hold.places):
-        yield from _too_many(namespace, hold, others, most)
+    places, devices = Counter[str](), Counter[str]()
+    for each in hold.places:
+        for namespace in ("", each.pods.namespace):
+            places[namespace] += 1
+            devices[namespace] += len(each.devices)
+    for namespace, count in places.items():
+        wanted = HeldTotals(1, count, devices[namespace])
+        yield from _too_many(namespace, wanted, others.held(namespace), limits)
 
 
-def _too_many(namespace: str, hold: DeviceHold, others: tuple[DeviceHold, ...], most: tuple[int, int]) -> Iterator[str]:
-    """Compare a hold, beside others, with the most holds and devices for the pods of a namespace (of all: empty)."""
-    setting, whose = ("PerNamespace", f" for pods of namespace {namespace}") if namespace else ("", "")
-    most_holds, most_devices = most
-    count = sum(any(namespace in ("", each.pods.namespace) for each in other.open_places) for other in others)
-    if count + 1 > most_holds:
-        yield f"there are {count} holds{whose}, and deviceHolds.maxHolds{setting} is {most_holds}"
-    held, wanted = _devices(others, namespace), _devices((hold,), namespace)
-    if wanted and held + wanted > most_devices:
-        limit = f"deviceHolds.maxDevices{setting} is {most_devices}"
-        yield f"it needs {wanted} devices beside {held} that are held{whose}, and {limit}"
+async def first_objection(cluster: Cluster, hold: DeviceHold) -> str:
+    """Say in turns who has room of a hold that is in the cache already; empty where nobody has."""
+    async for found in LoopTurns().each(objections(cluster.store, cluster.holds, hold)):
+        if found:
+            return found[0]
+    return ""
 
 
-def _devices(holds: Iterable[DeviceHold], namespace: str) -> int:
-    places = (place for hold in holds for place in hold.open_places)
-    return sum(len(place.devices) for place in places if namespace in ("", place.pods.namespace))
+def _too_many(namespace: str, wanted: HeldTotals, held: HeldTotals, limits: HoldLimits) -> Iterator[str]:
+    """Compare a hold, beside others, with the most that is held for the pods of a namespace (of all: empty)."""
+    most = HeldTotals(limits.max_holds, limits.max_places, limits.max_devices)
+    setting = whose = ""
+    if namespace:
+        setting, whose = "PerNamespace", f" for pods of namespace {namespace}"
+        most = HeldTotals(
+            limits.max_holds_per_namespace, limits.max_places_per_namespace, limits.max_devices_per_namespace
+        )
+    if held.holds + 1 > most.holds:
+        yield f"there are {held.holds} holds{whose}, and deviceHolds.maxHolds{setting} is {most.holds}"
+    for name, asked, has, limit in (
+        ("places", wanted.places, held.places, most.places),
+        ("devices", wanted.devices, held.devices, most.devices),
+    ):
+        if asked and has + asked > limit:
+            limited = f"deviceHolds.max{name.capitalize()}{setting} is {limit}"
+            yield f"it needs {asked} {name} beside {has} that are held{whose}, and {limited}"

@@ -21,23 +21,26 @@ import msgspec
 from scheduler.backoff import Cooldown
 from scheduler.change import Kind, Transition
 from scheduler.cluster import Cluster
-from scheduler.cluster.holds.held_conflicts import lost_seats, objections
-from scheduler.holds.hold_bounds import refusals
+from scheduler.cluster.holds.held_conflicts import lost_seats
+from scheduler.holds.hold_bounds import first_objection, refusals
 from scheduler.holds.hold_owners import HoldOwners
 from scheduler.kube import hold_writes
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError
 from scheduler.kube.writer import FencedError, Writer
+from scheduler.loop_turns import LoopTurns
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined, together
 from scheduler.settings import HoldLimits
-from solver.domain import Claim, DeviceHold, HeldPlace, HoldOwner, Pod, PoolId
+from solver.domain import Claim, DeviceHold, HeldPlace, HoldOwner, Pod, PoolId, Seat, open_seats
 
 _PERIOD_SECONDS: Final = 1.0
 """Between two looks at deadlines and owners."""
 _TOGETHER_SECONDS: Final = 0.1
 """Changes within this time are handled together."""
+_NOTE_SECONDS: Final = 1.0
+"""Between two notes of what was used up of a hold: each writes all of it, and pods say it meanwhile."""
 _AGAIN_SECONDS: Final = 5.0
 """A write that the watch does not show is sent again after this time."""
 _LATE_SECONDS: Final = 60.0
@@ -125,6 +128,7 @@ class HoldKeeper:
         """Holds by name that were given up before it was known whether they are stored."""
         self._sent: Final[Cooldown[tuple[str, str]]] = Cooldown(_AGAIN_SECONDS, clock)
         """Writes by uid and version of the hold ("" for its deletion)."""
+        self._noted: Final[Cooldown[str]] = Cooldown(_NOTE_SECONDS, clock)
         self._nodes: Final[dict[str, None]] = {}
         self._pools: Final[dict[PoolId, None]] = {}
         """Nodes and pools of which others may have got held room."""
@@ -135,7 +139,8 @@ class HoldKeeper:
         """
         Hold room in the cache at once, and return what stores the hold: await it in any case.
 
-        Raise `HoldRefused`. What is awaited raises it too, and `FencedError` where this replica may write no more.
+        Raise `HoldRefused`. What is awaited raises it too, where others have the room already or the write fails, and
+        `FencedError` where this replica may write no more.
         """
         known = self._cluster.holds.get(request.name)
         if known is not None and known.uid and known.owner.uid == request.owner.uid:
@@ -148,15 +153,20 @@ class HoldKeeper:
         """Store a hold that is assumed, and return it as it is stored; one that is stored already is returned."""
         if hold.uid:
             return hold
-        is_stored = False
+        is_sent = is_stored = False
         try:
+            if reason := await first_objection(self._cluster, hold):  # nobody else gets the room from now on
+                _log.info(logs.HOLD_REFUSED, owner=str(hold.owner), reason=reason)
+                raise HoldRefused(reason)
+            is_sent = True
             stored = await self._stored(hold)
             is_stored = True
-        except KubeError as error:
+        except (KubeError, hold_writes.HoldTooLargeError) as error:
             raise HoldRefused(str(error)) from error
         finally:
             if not is_stored:  # nothing is held for it; a hold that is stored after all is deleted once it is seen
-                self._unwanted[hold.name] = hold
+                if is_sent:
+                    self._unwanted[hold.name] = hold
                 self._wake(self._cluster.holds.forget(hold.name))
                 self._release_unwanted(hold.name)
         if self._cluster.holds.get(hold.name) is not None:  # else the watch has shown it, and its end
@@ -170,12 +180,11 @@ class HoldKeeper:
 
     def of_owner(self, uid: str) -> tuple[DeviceHold, ...]:
         """Return the holds of an owner by its uid, those that are being made included."""
-        return tuple(each for each in self._cluster.holds.values() if each.owner.uid == uid)
+        return self._cluster.holds.of_owner(uid)
 
     def _assumed(self, request: HoldRequest) -> DeviceHold:
         """Hold room in the cache. Raise `HoldRefused`."""
-        hold = self._wanted(request)
-        if reason := self._refusal(hold, request.seconds):
+        if reason := self._refusal(hold := self._wanted(request), request.seconds):
             _log.info(logs.HOLD_REFUSED, owner=str(hold.owner), reason=reason)
             raise HoldRefused(reason)
         self._unwanted.pop(hold.name, None)
@@ -196,29 +205,18 @@ class HoldKeeper:
         )
 
     def why_not(self, request: HoldRequest) -> str:
-        """Say why room cannot be held now; empty where it can."""
+        """Say which limit keeps room from being held now; empty where none does."""
         return self._refusal(self._wanted(request), request.seconds)
 
     def _refusal(self, hold: DeviceHold, seconds: float) -> str:
-        holds = self._cluster.holds
-        limits = refusals(hold, seconds, holds.values(), self._limits)
-        reason = self._unavailable or next(limits, "") or next(iter(objections(self._cluster.store, holds, hold)), "")
-        if reason:
-            return reason
-        try:
-            hold_writes.encoded(hold)
-        except hold_writes.HoldTooLargeError as error:
-            return str(error)
-        return ""
+        return self._unavailable or next(refusals(hold, seconds, self._cluster.holds, self._limits), "")
 
     async def _stored(self, hold: DeviceHold) -> DeviceHold:
         """Create a hold. Where an answer is lost, a live read says whether it is stored."""
         try:
             return await self._writer.insist(partial(hold_writes.create_hold, self._client, hold))
-        except Conflict:  # an earlier try has acted, of this leader or of one before
-            pass
-        except KubeError as error:
-            if not error.may_have_acted:
+        except KubeError as error:  # a conflict: an earlier try has acted, of this leader or of one before
+            if not isinstance(error, Conflict) and not error.may_have_acted:
                 raise
         found = await self._writer.read(partial(hold_writes.read_hold, self._client, hold.name))
         if found is None:
@@ -235,7 +233,7 @@ class HoldKeeper:
             self.release(hold.uid)
 
     def _end(self, uid: str, ending: HoldEnding, message: str) -> None:
-        if any(each.uid == uid for each in self._cluster.holds.values()):
+        if self._cluster.holds.by_uid(uid) is not None:
             self._ends.setdefault(uid, (ending, message))
             self._changed.set()
 
@@ -253,18 +251,30 @@ class HoldKeeper:
             elif each.kind is Kind.PODS and isinstance(pod := each.after or each.before, Pod):
                 if each.after is not None:
                     self._suspect((pod.node_name,), ())
-                elif self.of_owner(pod.uid):
-                    self._owners.suspect(pod.uid)
-                    self._changed.set()
+                else:
+                    self._see_end_of(pod)
             elif each.kind is Kind.CLAIMS and isinstance(claim := each.after, Claim) and claim.allocation is not None:
                 self._suspect((), dict.fromkeys(result.device.pool_id for result in claim.allocation.results))
+
+    def _see_end_of(self, pod: Pod) -> None:
+        """A pod is gone: what it owns ends, and places that are for it alone are lost."""
+        if self.of_owner(pod.uid):
+            self._owners.suspect(pod.uid)
+            self._changed.set()
+        for seat in open_seats(self._cluster.holds.values()) if self._cluster.holds.has_seat_for(pod) else ():
+            if seat.place.pods.pod_uid == pod.uid:
+                self._give_up(seat, f"pod {pod.id} is gone")
+
+    def _give_up(self, seat: Seat, message: str) -> None:
+        self._wake(self._cluster.holds.lose(seat.id, message))
+        self._tell(HoldNews(seat.hold, None, message))
+        self._changed.set()
 
     def _see_hold(self, transition: Transition) -> None:
         before, after = transition.before, transition.after
         uid = after.uid if isinstance(after, DeviceHold) else ""
         if isinstance(before, DeviceHold) and before.uid != uid:
-            ending, message = self._ends.pop(before.uid, (HoldEnding.DELETED, ""))
-            self._tell(HoldNews(before, ending, message))
+            self._tell(HoldNews(before, *self._ends.pop(before.uid, (HoldEnding.DELETED, ""))))
         self._release_unwanted(transition.key)
         if isinstance(after, DeviceHold) and not isinstance(before, DeviceHold):
             self._suspect([each.node for each in after.places], _pools(after.places))
@@ -311,9 +321,9 @@ class HoldKeeper:
 
     async def look(self) -> None:
         """Note lost places, end the holds that are over, and write what has been used up."""
-        self._note_lost()
-        for hold in [each for each in self._unwanted.values() if self._is_late(each)]:
-            del self._unwanted[hold.name]
+        await self._note_lost()
+        for name in [each.name for each in self._unwanted.values() if self._is_late(each)]:
+            del self._unwanted[name]
         holds = [each for each in self._cluster.holds.values() if self._is_watched(each)]
         gone = await self._owners.gone(each.owner for each in holds)
         for hold in holds:
@@ -322,25 +332,26 @@ class HoldKeeper:
                 self._end(hold.uid, ending, message)
         self._metrics.held_places.set(sum(len(hold.open_places) for hold in holds))
         due = (hold for hold in self._cluster.holds.values() if hold.uid in self._ends)
-        ended = [hold for hold in due if self._sent.try_start((hold.uid, ""))]
+        ended = (hold for hold in due if self._sent.try_start((hold.uid, "")))
         await together([*map(self._delete, ended), *map(self._write_status, holds)])
 
-    def _note_lost(self) -> None:
+    async def _note_lost(self) -> None:
+        """Find the places that others have now: one node or pool at a time, which is all that a rule reads."""
         nodes, pools = tuple(self._nodes), tuple(self._pools)
         self._nodes.clear()
         self._pools.clear()
-        with self._confined():
-            for seat, message in tuple(lost_seats(self._cluster.store, self._cluster.holds, nodes, pools)):
-                self._wake(self._cluster.holds.lose(seat.id, message))
-                self._tell(HoldNews(seat.hold, None, message))
+        parts = (*(((node,), ()) for node in nodes), *(((), (pool,)) for pool in pools))
+        async for part in LoopTurns().each(parts):
+            with self._confined():
+                for seat, message in tuple(lost_seats(self._cluster.store, self._cluster.holds, *part)):
+                    self._give_up(seat, message)
 
     def _is_watched(self, hold: DeviceHold) -> bool:
         """Whether the watch shows a hold; one that it has not shown long after its deadline is forgotten."""
-        if self._cluster.holds.seen(Kind.HOLDS, hold.name) is not None:
-            return True
-        if self._is_late(hold):
+        is_seen = self._cluster.holds.seen(Kind.HOLDS, hold.name) is not None
+        if not is_seen and self._is_late(hold):
             self._gone_unseen(hold)
-        return False
+        return is_seen
 
     def _is_late(self, hold: DeviceHold) -> bool:
         return self._wall() > hold.deadline + _LATE_SECONDS
@@ -348,8 +359,7 @@ class HoldKeeper:
     def _gone_unseen(self, hold: DeviceHold) -> None:
         """Forget a hold that no watch has shown, and that is there no more."""
         self._wake(self._cluster.holds.forget(hold.name))
-        ending, message = self._ends.pop(hold.uid, (HoldEnding.DEADLINE, ""))
-        self._tell(HoldNews(hold, ending, message))
+        self._tell(HoldNews(hold, *self._ends.pop(hold.uid, (HoldEnding.DEADLINE, ""))))
 
     def _ending(self, hold: DeviceHold, gone: dict[str, str]) -> tuple[HoldEnding | None, str]:
         if hold.deadline and self._wall() >= hold.deadline:
@@ -373,12 +383,13 @@ class HoldKeeper:
     async def _write_status(self, hold: DeviceHold) -> None:
         """Write which places are used up and lost, unless the hold ends."""
         now = self._cluster.holds.unwritten(hold.name)
-        if now is None or now.uid in self._ends or not self._sent.try_start((now.uid, now.resource_version)):
+        if now is None or now.uid in self._ends or not self._noted.try_start(now.uid):
+            return
+        if not self._sent.try_start((now.uid, now.resource_version)):
             return
         with self._confined(hold=hold.name):
             try:
-                send = partial(hold_writes.note_places, self._client, now, now.used, now.lost)
-                await self._writer.write(send)
+                await self._writer.write(partial(hold_writes.note_places, self._client, now, now.used, now.lost))
             except Conflict:
                 return  # the watch shows what has changed
             except KubeError as error:

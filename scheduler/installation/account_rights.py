@@ -6,13 +6,13 @@ the rights of features (`scheduler.kube.discovery`).
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
 from scheduler.change import Kind
-from scheduler.features import BASE, CONSEQUENCES, RIGHTS, STATUS_RIGHTS, Feature, Right
+from scheduler.features import BASE, BY_RIGHTS, CONSEQUENCES, RIGHTS, STATUS_RIGHTS, TITLES, Feature, Right
 from scheduler.kube import discovery, paths
 from scheduler.kube.client import Client
 from scheduler.kube.errors import DecodeError, Forbidden
@@ -20,6 +20,8 @@ from scheduler.kube.errors import DecodeError, Forbidden
 _REVIEWS: Final = paths.collection("authorization.k8s.io", "v1", "subjectaccessreviews")
 _REVIEW_SECONDS: Final = 5.0
 _AT_ONCE: Final = 16
+_MOST_NAMED: Final = 3
+"""Rights that a sentence names."""
 
 
 class InstallationName(NamedTuple):
@@ -55,39 +57,62 @@ class _Answer(msgspec.Struct, frozen=True):
     status: _ReviewStatus
 
 
-async def missing_rights(client: Client, account: AccountName, name: InstallationName) -> tuple[str, ...] | None:
+class MissingRights(NamedTuple):
     """
-    Return a sentence for `deploy/base`, and for each feature, of which the account lacks a right.
+    Rights that the account lacks, as `kubectl auth can-i` takes them, and the manifests that grant them.
+
+    `purpose` is what needs them; "" is scheduling itself, for which `deploy/base` grants them.
+    """
+
+    purpose: str
+    rights: tuple[str, ...]
+    consequence: str
+    manifests: str
+
+    @property
+    def is_of_base(self) -> bool:
+        """Whether nothing is scheduled without them."""
+        return not self.purpose
+
+    @property
+    def message(self) -> str:
+        """Say what is missing, and what follows; many rights are counted."""
+        rights = ", ".join(self.rights) if len(self.rights) <= _MOST_NAMED else str(len(self.rights))
+        return f"rights for {self.purpose or 'scheduling'} are missing ({rights}): {self.consequence}"
+
+    @property
+    def command(self) -> str:
+        """What grants them."""
+        return f"kubectl apply -k {self.manifests}"
+
+
+async def missing_rights(
+    client: Client, account: AccountName, name: InstallationName, features: Collection[Feature]
+) -> tuple[MissingRights, ...] | None:
+    """
+    Return what the account lacks for scheduling, and for each of some features.
 
     None where the caller may not ask. Raise `KubeError`.
     """
     served = {kind for kind, _ in (await discovery.discover(client)).paths}
+    needed, silent = set(features) - BY_RIGHTS, "these objects have no status"
+    asked = [
+        *((each, RIGHTS[each], CONSEQUENCES[each]) for each in Feature if each in needed),
+        *((each, rights, silent) for each, rights in STATUS_RIGHTS.items() if each in needed),
+    ]
     try:
-        base = [
+        base = (
             *map(str, await _lacking(client, account, BASE, served)),
             *await _lacking_of_lease(client, account, name),
+        )
+        found = [
+            MissingRights(TITLES[feature], tuple(map(str, lacking)), consequence, feature.component)
+            for feature, rights, consequence in asked
+            if (lacking := await _lacking(client, account, rights, served))
         ]
-        features = [(each, await _lacking(client, account, RIGHTS[each], served)) for each in Feature]
-        silent = [(each, await _lacking(client, account, rights, served)) for each, rights in STATUS_RIGHTS.items()]
     except Forbidden:
         return None
-    found = [f"{', '.join(base)}: it schedules nothing; deploy/base grants it"] if base else []
-    found += [
-        f"{', '.join(map(str, rights))}: {CONSEQUENCES[each]}; {each.component} grants it"
-        for each, rights in features
-        if rights
-    ]
-    found += [
-        f"{', '.join(map(str, rights))}: these objects have no status; {each.component} grants it"
-        for each, rights in silent
-        if rights
-    ]
-    return tuple(found)
-
-
-def is_of_base(sentence: str) -> bool:
-    """Whether a sentence of `missing_rights` is about `deploy/base`, without which nothing is scheduled."""
-    return sentence.endswith("deploy/base grants it")
+    return (*([MissingRights("", base, "it schedules nothing", "deploy/base")] if base else []), *found)
 
 
 async def _lacking_of_lease(client: Client, account: AccountName, name: InstallationName) -> list[str]:

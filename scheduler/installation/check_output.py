@@ -11,6 +11,7 @@ from rich.style import Style
 
 from scheduler.installation.installation_checks import CheckLine, CheckResult
 from scheduler.observe import terminal
+from scheduler.simulation.printing import counted
 
 _COLOURS: Final = {
     CheckResult.PASSED: "green",
@@ -48,4 +49,6 @@ def _wrapped(text: str, width: int) -> list[str]:
 def show_end(lines: Sequence[CheckLine], to: TextIO) -> None:
     """Print how many checks ended how."""
     counts = Counter(line.result for line in lines)
-    to.write(f"\n{', '.join(f'{counts[each]} {each.value}' for each in CheckResult if counts[each])}\n")
+    words = {each: counted(counts[each], "warning") for each in [CheckResult.WARNING]}
+    parts = (words.get(each, f"{counts[each]} {each.value}") for each in CheckResult if counts[each])
+    to.write(f"\n{', '.join(parts)}\n")

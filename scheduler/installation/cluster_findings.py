@@ -13,6 +13,7 @@ from scheduler.simulation import printing
 from scheduler.simulation.devices_output import FleetAnswer
 from scheduler.simulation.printing import counted
 from scheduler.status.waiting_pods import waiting_pod
+from solver.domain import NodeSelectorTerm, OwnedDevices
 from solver.domain.fleet import DeviceState, FleetDevice, UnusableCause
 
 _MOST_NAMED: Final = 4
@@ -20,7 +21,11 @@ _MOST_NAMED: Final = 4
 
 
 class DriverDevices(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How many devices of a driver are in each state; those that another scheduler owns are counted apart."""
+    """
+    How many devices of a driver are in each state; those that another scheduler owns are counted apart.
+
+    `tainted` are those with a taint that keeps claims away, whatever their state: also those that are held.
+    """
 
     driver: str
     total: int
@@ -30,6 +35,7 @@ class DriverDevices(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     blocked: int
     unusable: int
     not_owned: int
+    tainted: int
 
 
 class WaitingSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -57,9 +63,10 @@ def of_cluster(
     names: Collection[str],
     class_drivers: Mapping[str, tuple[str, ...]],
     group_label: str,
+    owned: OwnedDevices = OwnedDevices(),  # noqa: B008 - a frozen value
 ) -> ClusterPart:
     """
-    Judge a cluster in which schedulers of some names place pods.
+    Judge a cluster in which schedulers of some names place pods on the devices that are `owned`.
 
     `class_drivers` are the drivers that DeviceClasses name. Nodes with the same value of `group_label` are of one type.
     """
@@ -68,9 +75,11 @@ def of_cluster(
     found = [
         *_queue(waiting, now),
         *_devices(devices, fleet),
+        *_nothing_owned(devices, fleet, owned),
         *_class_drivers(fleet, class_drivers),
         *_silent_nodes(fleet, group_label),
         *_pools(fleet),
+        *_quotas(fleet),
         *_other_schedulers(fleet, names),
     ]
     return ClusterPart(devices, waiting, tuple(found))
@@ -78,9 +87,11 @@ def of_cluster(
 
 def _by_driver(devices: Sequence[FleetDevice]) -> tuple[DriverDevices, ...]:
     found: dict[str, Counter[str]] = defaultdict(Counter)
+    tainted: Counter[str] = Counter()
     for device in devices:
         is_ours = all(each.cause is not UnusableCause.NOT_OWNED for each in device.problems)
         found[device.id.driver][device.state.value if is_ours else UnusableCause.NOT_OWNED.value] += 1
+        tainted[device.id.driver] += is_ours and device.is_tainted
     return tuple(
         DriverDevices(
             driver=driver,
@@ -91,6 +102,7 @@ def _by_driver(devices: Sequence[FleetDevice]) -> tuple[DriverDevices, ...]:
             blocked=counts[DeviceState.BLOCKED],
             unusable=counts[DeviceState.UNUSABLE],
             not_owned=counts[UnusableCause.NOT_OWNED],
+            tainted=tainted[driver],
         )
         for driver, counts in sorted(found.items())
     )
@@ -144,11 +156,39 @@ def _devices(devices: Sequence[DriverDevices], fleet: FleetAnswer) -> Iterator[F
             "left to another scheduler": each.not_owned,
         }
         states = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-        text = f"{each.driver}: {counted(each.total, 'device')}, {states}"
-        if each.unusable:
+        tainted = f"; {each.tainted} of them tainted" if each.tainted else ""
+        text = f"driver {each.driver}: {counted(each.total, 'device')}, {states}{tainted}"
+        if each.unusable or each.tainted:
             yield Finding(FindingState.WARNING, "devices", text, "dovetail devices --problems")
         else:
             yield Finding(FindingState.OK, "devices", text)
+
+
+def _nothing_owned(devices: Sequence[DriverDevices], fleet: FleetAnswer, owned: OwnedDevices) -> Iterator[Finding]:
+    """Find a configuration that leaves all devices to another scheduler."""
+    total = sum(each.total for each in devices)
+    if not total or any(each.not_owned < each.total for each in devices):
+        return
+    text = f"Dovetail owns none of {counted(total, 'device')}: devices.owned wants {owned.wanted}"
+    nodes = (node for term in owned.node_terms for node in _nodes_with(fleet, term))
+    published = [each.driver for each in devices]
+    if owned.drivers and not set(owned.drivers) & set(published):
+        step = f"write a driver that publishes devices into devices.owned.drivers: {', '.join(published)}"
+        yield Finding(FindingState.WARNING, "devices", f"{text}, and no such driver publishes any", step)
+    elif next(nodes, None) is None:
+        step = f"kubectl label node NAME {owned.node_labels.replace(',', ' ')}"
+        them = "these labels" if "," in owned.node_labels else "it"
+        yield Finding(FindingState.WARNING, "devices", f"{text}, and no node has {them}", step)
+    else:
+        step = "kubectl get resourceslices"
+        yield Finding(FindingState.WARNING, "devices", f"{text}, and these publish none", step)
+
+
+def _nodes_with(fleet: FleetAnswer, term: NodeSelectorTerm) -> Iterator[str]:
+    """Return the nodes that have the labels of a term."""
+    for name, labels in fleet.node_labels.items():
+        if all(labels.get(each.key) in each.values for each in term.match_expressions):
+            yield name
 
 
 def _class_drivers(fleet: FleetAnswer, class_drivers: Mapping[str, tuple[str, ...]]) -> Iterator[Finding]:
@@ -193,6 +233,14 @@ def _pools(fleet: FleetAnswer) -> Iterator[Finding]:
     for name in fleet.fleet.broken_classes:
         text = f"DeviceClass {name} matches nothing: its selectors cannot be read"
         yield Finding(FindingState.WARNING, "classes", text, f"kubectl get deviceclass {name} -o yaml")
+
+
+def _quotas(fleet: FleetAnswer) -> Iterator[Finding]:
+    """Find quotas that contradict themselves, another one or the fleet."""
+    for quota in fleet.quotas or ():
+        for each in quota.findings:
+            step = f"kubectl edit devicequota {quota.quota}"
+            yield Finding(FindingState.WARNING, "quotas", f"{quota.quota} is not valid: {each.message}", step)
 
 
 def _other_schedulers(fleet: FleetAnswer, names: Collection[str]) -> Iterator[Finding]:

@@ -8,7 +8,6 @@ from typing import Final
 import msgspec
 
 from scheduler.history.recent_work import MINUTES
-from scheduler.installation.account_rights import is_of_base
 from scheduler.installation.installed_pods import LEASE, InstalledPods, ReplicaPod
 from scheduler.observe.health import CheckState
 from scheduler.simulation import printing
@@ -59,7 +58,8 @@ def of_scheduler(seen: InstalledPods, namespace: str, now: dt.datetime) -> list[
             *_reservations(report),
             _defects(report),
         ]
-    text = "the leader has not said yet how its watches are and what it decided" if seen.runs else "no replica leads"
+    has_leader = seen.runs and not seen.is_paused
+    text = "the leader has not said yet how its watches are and what it decided" if has_leader else "no replica leads"
     found.append(Finding(FindingState.UNKNOWN, "watches", text))
     last = seen.lease.report if seen.lease is not None else None
     return [*found, _defects(last)] if last is not None else found
@@ -73,6 +73,9 @@ def _replicas(seen: InstalledPods, namespace: str) -> Finding:
         return Finding(FindingState.OK, "replicas", f"no pod in namespace {namespace}; a process outside of it leads")
     if not pods and seen.lease is None and _unread_lease(seen):
         return Finding(FindingState.UNKNOWN, "replicas", f"no pod in namespace {namespace}, and the Lease is not known")
+    if not pods and seen.is_paused:
+        text = f"no pod in namespace {namespace}; the Lease does not say whether a process outside of it stands by"
+        return Finding(FindingState.UNKNOWN, "replicas", text)
     if not pods:
         why = f"namespace {namespace} does not exist" if seen.has_namespace is False else f"no pod in {namespace}"
         step = "dovetail check says what an installation needs; elsewhere: --dovetail-namespace NAMESPACE"
@@ -103,7 +106,7 @@ def _leader(seen: InstalledPods, namespace: str, now: dt.datetime) -> Finding:
         step = _logs(namespace) if seen.replicas else ""
         return Finding(FindingState.FAILED, "leader", "there is no Lease: no replica has led yet", step)
     if lease.is_drained:
-        text = "paused: every replica stands by, and no pod is placed"
+        text = "Dovetail is paused: every replica stands by, and no pod is placed"
         return Finding(FindingState.FAILED, "leader", text, "dovetail resume")
     if not lease.is_renewed:
         since = f"; {lease.holder.partition('_')[0]} renewed it {lease.age_seconds:.0f} s ago" if lease.holder else ""
@@ -146,12 +149,12 @@ def _rights(seen: InstalledPods) -> Iterator[Finding]:
     elif seen.missing is None and report is not None:
         said = next((each.message for each in report.checks if each.name == "rights"), "")
         state = FindingState.WARNING if said else FindingState.OK
-        yield Finding(state, "rights", said or "the account has the rights of every feature")
+        yield Finding(state, "rights", said or "the account has the rights that the configuration needs")
     elif seen.missing == ():
-        yield Finding(FindingState.OK, "rights", "the account has the rights of every feature")
+        yield Finding(FindingState.OK, "rights", "the account has the rights that the configuration needs")
     for each in seen.missing or ():
-        state = FindingState.FAILED if is_of_base(each) else FindingState.WARNING
-        yield Finding(state, "rights", f"the account may not {each}", "apply the manifests that it names")
+        state = FindingState.FAILED if each.is_of_base else FindingState.WARNING
+        yield Finding(state, "rights", each.message, each.command)
 
 
 def _checks(report: LeaderReport) -> Iterator[Finding]:

@@ -7,7 +7,6 @@ from typing import Final
 import msgspec
 
 from scheduler.change import Kind
-from scheduler.installation.account_rights import is_of_base
 from scheduler.installation.findings import Finding, FindingState
 from scheduler.installation.gate_probes import PROBES
 from scheduler.installation.installed_pods import InstalledPods
@@ -84,7 +83,7 @@ def of_installation(seen: InstalledPods, namespace: str) -> Iterator[CheckLine]:
     if seen.replicas is None:
         yield CheckLine(CheckResult.SKIPPED, "installed", f"you may not list pods in namespace {namespace}")
         return
-    if not seen.runs:
+    if not seen.runs and not seen.is_paused:
         text = f"namespace {namespace} does not exist yet" if seen.has_namespace is False else f"no pod in {namespace}"
         yield CheckLine(
             CheckResult.SKIPPED, "installed", f"{text}: Dovetail is not installed", "install it, check again"
@@ -98,7 +97,8 @@ def of_installation(seen: InstalledPods, namespace: str) -> Iterator[CheckLine]:
 def _replicas(seen: InstalledPods, namespace: str) -> Iterator[CheckLine]:
     pods = seen.replicas or ()
     if not pods:
-        yield CheckLine(CheckResult.PASSED, "installed", "it runs outside of the cluster")
+        text = "it runs outside of the cluster" if seen.runs else f"its Lease is there, and no pod in {namespace}"
+        yield CheckLine(CheckResult.PASSED, "installed", text)
         return
     images = ", ".join(sorted({pod.image for pod in pods}))
     not_ready = [pod for pod in pods if not pod.is_ready]
@@ -106,8 +106,10 @@ def _replicas(seen: InstalledPods, namespace: str) -> Iterator[CheckLine]:
     if pulling:
         step = "push the image where nodes can pull it, or load it into the nodes; imagePullSecrets for a private one"
         yield CheckLine(CheckResult.FAILED, "image", f"{images}: {pulling[0].why}", step)
-    else:
+    elif any(pod.node for pod in pods):
         yield CheckLine(CheckResult.PASSED, "image", images)
+    else:
+        yield CheckLine(CheckResult.SKIPPED, "image", "no pod has a node yet")
     text = f"{len(pods) - len(not_ready)} of {counted(len(pods), 'replica')} ready"
     if not_ready:
         step = f"kubectl -n {namespace} describe pod {not_ready[0].name}"
@@ -120,11 +122,10 @@ def _rights(seen: InstalledPods) -> Iterator[CheckLine]:
     if seen.missing is None:
         yield CheckLine(CheckResult.SKIPPED, "roles", "there is no account to ask about, or you may not ask")
     elif not seen.missing:
-        yield CheckLine(CheckResult.PASSED, "roles", "the account has the rights of deploy/base and of every component")
+        yield CheckLine(CheckResult.PASSED, "roles", "the account has the rights that the configuration needs")
     for each in seen.missing or ():
-        result = CheckResult.FAILED if is_of_base(each) else CheckResult.WARNING
-        step = "apply the manifests that it names, or live without"
-        yield CheckLine(result, "roles", f"the account may not {each}", step)
+        result = CheckResult.FAILED if each.is_of_base else CheckResult.WARNING
+        yield CheckLine(result, "roles", each.message, each.command)
 
 
 def _leader(seen: InstalledPods, namespace: str) -> CheckLine:
@@ -132,7 +133,7 @@ def _leader(seen: InstalledPods, namespace: str) -> CheckLine:
     if lease is None and seen.forbidden:
         return CheckLine(CheckResult.SKIPPED, "leader", f"you may not read {', '.join(seen.forbidden)}")
     if lease is not None and lease.is_drained:
-        return CheckLine(CheckResult.FAILED, "leader", "it is paused", "dovetail resume")
+        return CheckLine(CheckResult.FAILED, "leader", "Dovetail is paused", "dovetail resume")
     if lease is None or not lease.is_renewed:
         step = f"kubectl -n {namespace} logs -l app.kubernetes.io/name=dovetail --tail=50"
         return CheckLine(CheckResult.FAILED, "leader", "no replica holds the Lease", step)
@@ -165,12 +166,13 @@ def of_step(step: TrialStep, namespace: str) -> CheckLine:
         "test pod": f"may you create pods and resourceclaims in namespace {namespace}? -n chooses another one",
         "removed": f"kubectl -n {namespace} delete pod,resourceclaim -l {LABEL}",
     }
-    return CheckLine(CheckResult.FAILED, step.name, step.message, steps.get(step.name, "dovetail status"))
+    next_step = step.next_step or steps.get(step.name, "dovetail status")
+    return CheckLine(CheckResult.FAILED, step.name, step.message, next_step)
 
 
 def of_fence(has_policy: bool | None, other_schedulers: tuple[str, ...]) -> CheckLine:  # noqa: FBT001 - what was found
     """Check that no other scheduler can allocate the same devices."""
-    step = "docs/tenancy.md: deploy/admission/allocations"
+    step = "kubectl apply -k deploy/admission/allocations, after docs/tenancy.md: its params.yaml says which devices"
     if has_policy:
         return CheckLine(CheckResult.PASSED, "fence", f"the policy {ALLOCATIONS} keeps allocations of schedulers apart")
     if has_policy is None:
@@ -179,5 +181,5 @@ def of_fence(has_policy: bool | None, other_schedulers: tuple[str, ...]) -> Chec
         names = ", ".join(other_schedulers)
         text = f"pods of {names} hold devices that Dovetail would allocate too, and no policy keeps them apart"
         return CheckLine(CheckResult.WARNING, "fence", text, step)
-    text = "no policy keeps other schedulers from the same devices; none has any of them now"
+    text = "Nothing stops another scheduler from allocating these devices (none has so far)"
     return CheckLine(CheckResult.WARNING, "fence", text, step)

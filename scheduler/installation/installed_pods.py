@@ -2,13 +2,14 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
 from scheduler.change import Kind
-from scheduler.installation.account_rights import AccountName, InstallationName, missing_rights
+from scheduler.features import Feature
+from scheduler.installation.account_rights import AccountName, InstallationName, MissingRights, missing_rights
 from scheduler.installation.leader_lease import SeenLease, read_lease
 from scheduler.kube import paths
 from scheduler.kube.access import ClusterAccess, wait_for
@@ -53,7 +54,7 @@ class InstalledPods(NamedTuple):
     has_namespace: bool | None
     replicas: tuple[ReplicaPod, ...] | None
     lease: SeenLease | None
-    missing: tuple[str, ...] | None
+    missing: tuple[MissingRights, ...] | None
     class_drivers: Mapping[str, tuple[str, ...]]
     forbidden: tuple[str, ...]
 
@@ -61,6 +62,11 @@ class InstalledPods(NamedTuple):
     def runs(self) -> bool:
         """Whether a scheduler runs, as far as is known: a pod, or a process elsewhere that renews the Lease."""
         return bool(self.replicas) or (self.lease is not None and self.lease.is_renewed)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether `dovetail pause` has stopped its replicas, wherever these are."""
+        return self.lease is not None and self.lease.is_drained
 
     @property
     def report(self) -> LeaderReport | None:
@@ -141,12 +147,16 @@ class _Class(msgspec.Struct, frozen=True):
 _class: Final = msgspec.json.Decoder(_Class)
 
 
-def read(access: ClusterAccess, name: InstallationName) -> InstalledPods:
-    """Read an installation. Raise `KubeError`, but not for what the caller may not read."""
-    return wait_for(_read(access, name))
+def read(access: ClusterAccess, name: InstallationName, features: Collection[Feature]) -> InstalledPods:
+    """
+    Read an installation that wants some features.
+
+    Raise `KubeError`, but not for what the caller may not read.
+    """
+    return wait_for(_read(access, name, features))
 
 
-async def _read(access: ClusterAccess, name: InstallationName) -> InstalledPods:
+async def _read(access: ClusterAccess, name: InstallationName, features: Collection[Feature]) -> InstalledPods:
     forbidden: list[str] = []
 
     async def permitted(wanted: Awaitable[T], what: str) -> T | None:
@@ -168,7 +178,7 @@ async def _read(access: ClusterAccess, name: InstallationName) -> InstalledPods:
         )
         accounts = {each.account for each in replicas or ()}
         account = AccountName(name.namespace, accounts.pop()) if accounts else None
-        missing = None if account is None else await missing_rights(client, account, name)
+        missing = None if account is None else await missing_rights(client, account, name, features)
     return InstalledPods(version.git, is_there, replicas, lease, missing, drivers or {}, tuple(forbidden))
 
 
@@ -185,6 +195,11 @@ async def replica_pods(client: Client, namespace: str) -> tuple[ReplicaPod, ...]
     body = await client.request(
         "GET", f"{paths.CORE}/namespaces/{namespace}/pods", query={"labelSelector": SCHEDULER_PODS}
     )
+    return decoded_pods(body, namespace)
+
+
+def decoded_pods(body: bytes, namespace: str) -> tuple[ReplicaPod, ...]:
+    """Read a list of pods of a namespace; those that have ended are left out. Raise `DecodeError`."""
     try:
         pods = msgspec.json.decode(body, type=_Pods).items
     except msgspec.MsgspecError as error:
@@ -201,6 +216,8 @@ def _replica(pod: _Pod) -> ReplicaPod:
         why = f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
     elif scheduled is not None and scheduled.status == "False":
         why = scheduled.message or scheduled.reason
+    elif not pod.spec.node_name:
+        why = "Pending: no scheduler has given it a node (the pods of Dovetail need kube-scheduler)"
     else:
         why = (ready.message if ready else "") or "its container is not ready"
     return ReplicaPod(

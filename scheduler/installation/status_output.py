@@ -54,6 +54,8 @@ def show(status: InstallationStatus, to: TextIO) -> None:
 
 
 def _head(status: InstallationStatus) -> str:
+    if status.seen.is_paused:
+        return f"Dovetail in namespace {status.namespace} is paused: dovetail resume"
     if not status.runs and status.state is not FindingState.FAILED:
         return f"Whether a scheduler runs in namespace {status.namespace} is not known, as you may not read enough."
     if not status.runs:
@@ -81,7 +83,7 @@ def document(status: InstallationStatus) -> dict[str, Any]:
         "kubernetes": status.seen.kubernetes,
         "replicas": None if status.seen.replicas is None else list(_replicas(status)),
         "leader": lease.leader if lease is not None else "",
-        "paused": lease is not None and lease.is_drained,
+        "paused": status.seen.is_paused,
         "report": None if lease is None else lease.report,
         "queue": None if cluster is None else cluster.waiting,
         "devices": [] if cluster is None else cluster.devices,

@@ -45,6 +45,7 @@ class TrialStep(NamedTuple):
     name: str
     is_good: bool | None
     message: str
+    next_step: str = ""
 
 
 Say = Callable[[TrialStep], None]
@@ -59,9 +60,29 @@ async def _run(access: ClusterAccess, trial: TrialPod, say: Say) -> None:
     task = asyncio.current_task()
     if task is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    async with access.connect() as client, _made(client, trial, say) as name:
-        if name is not None:
-            await _watch(client, trial, name, say)
+    async with access.connect() as client:
+        if await _is_missing(client, trial.namespace):
+            step = f"kubectl create namespace {trial.namespace}; -n chooses another one"
+            say(
+                TrialStep(
+                    "test pod", is_good=False, message=f"namespace {trial.namespace} does not exist", next_step=step
+                )
+            )
+            return
+        async with _made(client, trial, say) as name:
+            if name is not None:
+                await _watch(client, trial, name, say)
+
+
+async def _is_missing(client: Client, namespace: str) -> bool:
+    """Whether a namespace does not exist; one that may not be read counts as there."""
+    try:
+        await client.request("GET", f"{paths.CORE}/namespaces/{namespace}", timeout_seconds=_SECONDS)
+    except NotFound:
+        return True
+    except KubeError:
+        return False
+    return False
 
 
 @asynccontextmanager

@@ -40,6 +40,8 @@ _FIRST_ANSWERS: Final = 3
 _MOST_ANSWERS: Final = 24
 """From as many old as new servers they come in a row once in millions of times; one in ten seconds: four minutes."""
 _WINDOW_SECONDS: Final = 3600.0
+_SETTLED_SECONDS: Final = _MOST_ANSWERS * _PERIOD_SECONDS
+"""After so long without an answer of another version no upgrade of the API servers runs."""
 _MINOR_DIGITS: Final = 6
 
 Versions = tuple[tuple[str, frozenset[str]], ...]
@@ -290,6 +292,7 @@ class ApiChange:
         self._changes: Final[deque[float]] = deque()
         self._served = self._last = DiscoveredKinds()
         self._count = 0
+        self._differed_at = float("-inf")
 
     def begin(self, served: DiscoveredKinds) -> None:
         """Compare with what the scheduler runs with from now on."""
@@ -300,11 +303,17 @@ class ApiChange:
         """Count an answer; return whether the server serves something else for good."""
         is_same = found.has_same_api(self._served)
         self._count = 0 if is_same else self._count + 1 if found.has_same_api(self._last) else 1
+        if found.git_version != self._last.git_version:
+            self._differed_at = now
         self._last = found
         if self._count < self._answers(now):
             return False
         self._changes.append(now)
         return True
+
+    def is_under_way(self, now: float) -> bool:
+        """Whether servers of two versions have answered lately, patch versions included."""
+        return now - self._differed_at < _SETTLED_SECONDS
 
     def _answers(self, now: float) -> int:
         while self._changes and self._changes[0] <= now - _WINDOW_SECONDS:

@@ -11,6 +11,7 @@ import datetime as dt
 import hashlib
 import zlib
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -141,7 +142,7 @@ class PlanMetadata(_Struct, frozen=True, kw_only=True):
     creation_timestamp: str = ""
 
 
-class RepairPlan(_Struct, frozen=True, kw_only=True):
+class RepairPlan(_Struct, frozen=True, kw_only=True, dict=True):
     """A RepairPlan."""
 
     metadata: PlanMetadata
@@ -163,9 +164,18 @@ class RepairPlan(_Struct, frozen=True, kw_only=True):
         """Whether it may still move pods."""
         return not self.status.state.is_final
 
+    @property
+    def on_the_way(self) -> int:
+        """How many pods have been evicted whose successors are not bound yet."""
+        return sum(each.state is MoveState.EVICTING for each in self.status.moves)
+
+    @cached_property
+    def _progress(self) -> dict[str, MoveProgress]:
+        return {each.uid: each for each in self.status.moves}
+
     def progress(self, uid: str) -> MoveProgress | None:
         """Return what became of the move of a pod."""
-        return next((each for each in self.status.moves if each.uid == uid), None)
+        return self._progress.get(uid)
 
     def solved(self) -> "SolvedPlan":
         """Return the solver's plan. Raises `DecodeError`."""

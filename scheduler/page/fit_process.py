@@ -133,9 +133,13 @@ def _decided(
     if question.adds_nodes:
         unfinished = coming_nodes.names(beside.karpenter.claims)
         live = live_shapes.live_shapes(case.snapshot, settings.devices.group_labels, unfinished)
-        shapes = live_shapes.pool_shapes(beside.karpenter.pools, live)
+        shapes = live_shapes.pool_shapes(case.snapshot, live, beside.karpenter)
         offered = OfferedNodes(
-            shapes_file.PricedShapes(shapes.shapes), shapes.unknown, beside.karpenter.claims, (*shapes.shapes, *live)
+            shapes_file.PricedShapes(shapes.shapes),
+            shapes.limits,
+            shapes.unknown,
+            beside.karpenter.claims,
+            (*shapes.shapes, *live),
         )
         return fit_answer.answer_with_nodes(node_additions.find(record, case.own, offered), seen)
     most = None if question.wanted is None else min(fitting.MOST_COPIES, question.wanted or fitting.MOST_COPIES)

@@ -11,8 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.simulation import devices_output, quota_listing, supply_output
+from scheduler.page import plan_pictures
+from scheduler.page.plan_pictures import PlanPicture
+from scheduler.simulation import devices_output, supply_output
 from scheduler.simulation.devices_output import FleetAnswer
+from scheduler.simulation.quotas import quota_document
 from scheduler.status.waiting_pods import WaitingPod
 from scheduler.visibility import HiddenCounts
 from solver import grouped_supply
@@ -138,6 +141,8 @@ class FleetMap(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     pods: HoldingPodColumns
     texts: tuple[str, ...]
     hidden: HiddenCounts = HiddenCounts()
+    repairs: tuple[PlanPicture, ...] = ()
+    """The RepairPlans that are not over, where they may be listed."""
 
 
 class MapOrigin(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,10 +175,11 @@ def map_of(found: FleetAnswer, queue: Sequence[WaitingPod] | None, origin: MapOr
         unusable=dict(sorted(causes.items())),
         supply=supply,
         queue=None if queue is None else tuple(queue),
-        quotas=None if found.quotas is None else tuple(map(quota_listing.without_namespaces, found.quotas)),
+        quotas=None if found.quotas is None else tuple(map(quota_document.without_namespaces, found.quotas)),
         nodes=_nodes(names, devices, found.node_labels, texts),
         devices=_devices(devices, names, texts, knows_holders=found.knows_holders),
         **holders.columns(),
+        repairs=tuple(filter(None, map(plan_pictures.of_plan, found.plans))),
         texts=texts.all(),
     )
 

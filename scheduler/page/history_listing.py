@@ -67,7 +67,11 @@ def pod_events(records: Sequence[HistoryRecord]) -> "list[PodEvent]":
 
 
 class PodEvent(NamedTuple):
-    """Something that happened to a pod `times` times, without another event in between."""
+    """
+    Something that happened to a pod `times` times, without another event in between.
+
+    `waited` are the seconds from the time when it could first be scheduled until it was bound.
+    """
 
     time: datetime
     decision: int
@@ -77,6 +81,7 @@ class PodEvent(NamedTuple):
     devices: tuple[str, ...] = ()
     why: str = ""
     times: int = 1
+    waited: float = 0.0
 
     @property
     def settled_key(self) -> tuple[int, str, str]:
@@ -108,11 +113,12 @@ def _shortened(devices: tuple[str, ...], node: str) -> str:
 
 
 def _pod_event(record: PodRecord) -> PodEvent:
-    why = record.message or (f"after {record.seconds:g} s" if record.seconds else "")
+    why = record.message
     if record.preemptor not in why:
         why += f" (pod {record.preemptor})"
     pod = record.namespace, record.name
-    return PodEvent(record.time, record.decision, pod, record.result.value, record.node, record.devices, why)
+    event = PodEvent(record.time, record.decision, pod, record.result.value, record.node, record.devices, why)
+    return event._replace(waited=record.seconds)
 
 
 def _decision_events(record: DecisionRecord) -> Iterator[PodEvent]:

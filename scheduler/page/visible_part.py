@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler.api.caller_rights import CallerRights, Listed
 from scheduler.change import Kind
-from scheduler.page import fleet_map
+from scheduler.page import fleet_map, plan_pictures
 from scheduler.page.fleet_map import FleetMap, MapOrigin
 from scheduler.simulation.devices_output import FleetAnswer
 from scheduler.status.waiting_pods import WaitingPod
@@ -39,12 +39,17 @@ class FleetReading:
 
 
 class VisiblePart(msgspec.Struct, frozen=True):
-    """The namespaces whose claims (holders of devices) and pods a caller sees; whether nodes and labels, and quotas."""
+    """
+    The namespaces whose claims (holders of devices) and pods a caller sees.
+
+    And whether nodes with their labels, quotas, and RepairPlans.
+    """
 
     claims: VisibleNamespaces = _ALL
     pods: VisibleNamespaces = _ALL
     nodes: bool = True
     quotas: bool = True
+    repairs: bool = True
 
 
 async def visible_to(rights: CallerRights, reading: FleetReading) -> VisiblePart:
@@ -54,6 +59,7 @@ async def visible_to(rights: CallerRights, reading: FleetReading) -> VisiblePart
         pods=await rights.namespaces(Listed.PODS, reading.waiting),
         nodes=await rights.sees(Listed.NODES),
         quotas=not reading.found.quotas or await rights.sees(Listed.QUOTAS),
+        repairs=not reading.found.plans or await rights.sees(Listed.REPAIRS),
     )
 
 
@@ -72,7 +78,8 @@ def map_for(reading: FleetReading, part: VisiblePart) -> FleetMap:
     made = fleet_map.map_of(found if part.nodes else _without_nodes(found), waiting, reading.origin)
     unseen = [each.namespace for each in reading.queue or () if each.namespace not in part.pods]
     counts = HiddenCounts(len(unseen), len(hidden), len(set(unseen).union(*hidden.values())))
-    return msgspec.structs.replace(made, hidden=counts)
+    repairs = plan_pictures.seen_by(made.repairs, part.claims, part.pods) if part.repairs else ()
+    return msgspec.structs.replace(made, hidden=counts, repairs=repairs)
 
 
 def _without_nodes(found: FleetAnswer) -> FleetAnswer:

@@ -12,6 +12,7 @@ write, goes on from there; holds say which room is whose.
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
@@ -25,6 +26,7 @@ from scheduler.holds.hold_keeper import HoldNews, HoldRefused
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError, NotFound
 from scheduler.kube.writer import ApiCall, FencedError, Writer
+from scheduler.loop_turns import LoopTurns
 from scheduler.observe import logs
 from scheduler.observe.health import Check
 from scheduler.observe.metrics import Metrics, Subsystem
@@ -50,8 +52,9 @@ from scheduler.placement_check.podset_pods import (
     is_expected,
     workload_of,
 )
-from scheduler.placement_check.workload_queue import Feed, WorkloadQueue
+from scheduler.placement_check.workload_queue import Feed, NoMemoryError, WorkloadQueue
 from scheduler.placement_check.workload_rooms import RoomState, WorkloadRooms
+from scheduler.queue.memory_budget import MemoryBudget
 from solver.domain import DeviceHold, Pod, PodId, Reason, ReasonCode
 
 _ACTIVE: Final = "Dovetail answers this check: a Workload is let in when all its pods have room"
@@ -116,18 +119,20 @@ class PlacementCheck:
         )
         rooms.keeper.subscribers.append(self._see_room)
 
-    async def run(self, feed: Feed) -> None:
-        """Answer until cancelled."""
-        self._queue.feed = feed
+    async def run(self, feed: Feed, memory: MemoryBudget) -> None:
+        """Answer until cancelled; pods that are expected are kept within the memory budget of all that wait."""
+        self._queue.feed, self._queue.memory = feed, memory
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._objects.run())
                 self._health.degrade("Kueue's objects are not listed yet")
                 await self._objects.synced()
+                turns = LoopTurns()
                 while True:
                     self._changed.clear()
                     self._report()
-                    self._act_on_all(self._clock())
+                    await self._act_on_all(turns)
+                    await self._queue.flush(turns)
                     await self._until_due()
         finally:
             await self._tasks.finish()
@@ -167,11 +172,11 @@ class PlacementCheck:
             self._set(key, is_placed=True)
             self._begin(key, self._holding, self._hold(key, stored, (unit, pods)))
 
-    def refused(self, pod: Pod, message: str) -> None:
-        """Take why a pod of a Workload has no place; the first pod speaks for all."""
+    def refused(self, pod: Pod, say: Callable[[], str]) -> None:
+        """Take why a pod of a Workload has no place, which `say` says; the first pod speaks for all."""
         key = workload_of(pod.id)
         if self._queue.is_first(key, pod):
-            self._refuse(key, message)
+            self._refuse(key, say())
             self._look_at(key)
 
     def _refuse_shared(self, unit: Unit, pods: Mapping[PodId, Pod]) -> None:
@@ -196,21 +201,22 @@ class PlacementCheck:
 
     # what the watches show
 
-    def _act_on_all(self, now: float) -> None:
+    async def _act_on_all(self, turns: LoopTurns) -> None:
+        """Act on what has changed or is due, in turns: what changes meanwhile is looked at next."""
+        now = self._clock()
         for check in self._objects.checks:
             is_due = check.name not in self._writing and self._activated.get(check.name, now) <= now
             if check.is_active is not True and not check.is_deleting and is_due:
                 self._activated[check.name] = now + _RETRY_SECONDS  # the watch shows it meanwhile, or it failed
                 call = partial(writes.apply_active, self._client, check, _ACTIVE)
                 self._begin(check.name, self._writing, self._write(check.name, call))
-        ours = frozenset(check.name for check in self._objects.checks)
         due = [key for key, at in self._due.items() if at <= now]
-        for key in dict.fromkeys((*self._dirty, *due)):
+        async for key in turns.each(dict.fromkeys((*self._dirty, *due))):
             self._dirty.pop(key, None)
             self._due.pop(key, None)
             if key not in self._writing and key not in self._holding:  # else it is looked at when that has ended
                 with Confined(self._metrics, Subsystem.ADMISSION_CHECK, workload=key):
-                    self._act_on(key, ours, now)
+                    self._act_on(key, frozenset(check.name for check in self._objects.checks), self._clock())
 
     def _act_on(self, key: str, ours: frozenset[str], now: float) -> None:
         """Bring the queue and the API server to what a Workload needs."""
@@ -247,6 +253,10 @@ class PlacementCheck:
         replaced = former if former is not None and former.is_admitted else None
         try:
             has_pods = self._queue.offer(workload, self._objects.around, replaced)
+        except NoMemoryError as error:  # nothing tells when there is some
+            self._refuse(key, str(error))
+            self._due[key] = self._clock() + _RETRY_SECONDS
+            return
         except (MissingPartError, ValueError) as error:
             self._refuse(key, str(error))
             return
@@ -271,7 +281,7 @@ class PlacementCheck:
         match step:
             case Wait(seconds=seconds):
                 if seconds is not None:
-                    self._due[key] = self._clock() + seconds
+                    self._due[key] = min(self._due.get(key, math.inf), self._clock() + seconds)
             case Park(message=message) if check is not None:
                 self._begin(key, self._writing, self._park(key, workload, check.name, message))
             case Say(state=state, message=message) if check is not None:
@@ -365,8 +375,8 @@ class PlacementCheck:
             kept.pop(key, None)
 
     def _give_back(self, unit: Unit, pods: Mapping[PodId, Pod], reasons: Sequence[Reason]) -> None:
-        if self._queue.feed is not None:
-            self._queue.feed.give_back(unit, pods, reasons)
+        self._queue.give_back(unit, pods, reasons)
+        self._changed.set()
 
     def _look_at(self, key: str) -> None:
         self._dirty[key] = None

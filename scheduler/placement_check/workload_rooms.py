@@ -97,7 +97,9 @@ class WorkloadRooms:
         report = SearchReport(status=SearchStatus.FEASIBLE, stages=())
         plan = Plan(placements=unit.placements, allocations=unit.allocations, report=report)
         batch = Batch(pods=tuple(pods[placement.pod] for placement in unit.placements))
-        matchers = {pod.id: matcher(workload, pod.id) for pod in batch.pods}
+        of_pod_set = {pod_set_of(pod.id): pod.id for pod in batch.pods}
+        matching = {name: matcher(workload, pod) for name, pod in of_pod_set.items()}
+        matchers = {pod.id: matching[pod_set_of(pod.id)] for pod in batch.pods}
         owner = HoldOwner(
             api_version=f"{GROUP}/{VERSION}",
             resource="workloads",

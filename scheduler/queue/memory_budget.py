@@ -147,6 +147,8 @@ class MemoryBudget:
         """Claims that were left out, by the uid of the pod that they were made for."""
         self._wanted: Final[dict[ObjectKey, None]] = {}
         """Claims that were left out, and that a pod in memory uses or has used."""
+        self._taken: Final[dict[str, tuple[str, int]]] = {}
+        """Namespace and bytes of pods that exist nowhere else, by the name under which they were taken."""
         self.is_closed = False
         """Whether nothing new is kept for now, because the process itself is short of memory."""
 
@@ -169,6 +171,22 @@ class MemoryBudget:
     def admit(self, changes: Sequence[Change]) -> list[Change]:
         """Return the changes of objects that are kept; one that is left out from now on comes as deleted."""
         return [found for change in changes if (found := self._admitted(change)) is not None]
+
+    def take(self, name: str, namespace: str, cost: int) -> bool:
+        """Keep pods that exist nowhere else, such as those that a Workload expects, if all of them have room."""
+        self.give_up(name)
+        if self.is_closed or not self._pools[Kind.PODS].fits(namespace, cost):
+            return False
+        self._taken[name] = namespace, cost
+        self._pools[Kind.PODS].add(namespace, cost)
+        return True
+
+    def give_up(self, name: str) -> None:
+        """Keep pods no longer for which `take` found room."""
+        namespace, cost = self._taken.pop(name, ("", 0))
+        if cost:
+            self._pools[Kind.PODS].add(namespace, -cost)
+            self._pools[Kind.PODS].prune(namespace)
 
     def candidates(self, most: int) -> tuple[tuple[ObjectKey, int], ...]:
         """

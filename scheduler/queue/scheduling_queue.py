@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from scheduler.backoff import Backoff
-from scheduler.change import Transition
+from scheduler.change import Kind, Transition
 from scheduler.cluster.gang_members import is_same_member
 from scheduler.queue.active_queue import PopOrder
 from scheduler.queue.cluster_events import claim_of, events_of, gang_of
@@ -276,6 +276,8 @@ class SchedulingQueue:
         number = self._queues.unschedulable.next_number() if events else 0
         if transition.before is None and isinstance(transition.after, Node | ResourceSlice):
             self._queues.unschedulable.cluster_grew()
+        if transition.kind is Kind.NAMESPACES and transition.after is None:
+            self._queues.unschedulable.forget_namespace(transition.key)
         followed = self._queues.freed.see(transition, number)
         for event in events:
             if event is ClusterEvent.GANG_CHANGED:

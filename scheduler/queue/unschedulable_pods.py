@@ -92,6 +92,12 @@ class UnschedulablePods:
             if heap := self._kept_back.pop(namespace, None):
                 self._mark(heap)
 
+    def forget_namespace(self, namespace: str) -> None:
+        """Forget a namespace that is gone; its pods, if some are still shown, go soon."""
+        self._last_freed.pop(namespace, None)
+        if (heap := self._kept_back.get(namespace)) is not None and heap.head() is None:
+            del self._kept_back[namespace]
+
     def is_retriable(self, queued: QueuedPod) -> bool:
         """Whether a pod that comes back need not wait for a hint: it needs none, or it has missed one in flight."""
         reasons = queued.reasons

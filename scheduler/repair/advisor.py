@@ -15,8 +15,11 @@ from scheduler.queue import SchedulingQueue
 from scheduler.repair.plan_record import PlanRecord
 from scheduler.settings import Settings
 from scheduler.worker import frames
+from scheduler.worker.decision_recorder import DecisionRecorder
+from scheduler.worker.recording import Record, RepairRecord
+from scheduler.worker.repair_planning import seen_by_repairs
 from scheduler.worker.supervisor import WorkerSupervisor
-from solver.domain import Batch, Policy, Relocation, RepairGoal
+from solver.domain import Batch, Policy, Relocation, RepairGoal, Snapshot
 
 _RETRY_SECONDS: Final = 300.0
 """After so long a goal that no moves reach is tried again."""
@@ -36,6 +39,7 @@ class AdvisorParts(NamedTuple):
     cluster: Cluster
     queue: SchedulingQueue
     worker: WorkerSupervisor
+    recorder: DecisionRecorder
 
 
 class Advisor:
@@ -86,6 +90,7 @@ class Advisor:
             await self._delete(plan)
 
     async def _propose(self, record: PlanRecord) -> None:
+        before = self._parts.recorder.begin(self._parts.cluster.snapshot)
         answer = await self._ask(record)
         for subject, why in answer.failures:
             self._failed[subject] = record.now, why
@@ -98,9 +103,25 @@ class Advisor:
         spec = repair_plans.spec_of(answer.goal, answer.found, controllers)
         made = await self._parts.writer.write(partial(repair_plans.create_plan, self._parts.client, spec))
         if made is not None:
-            _log.info(
-                logs.REPAIR_PLANNED, plan=made.name, goal=spec.goal.subject, moves=len(spec.moves), least=spec.least
+            file = "" if before is None else self._save(made, before, record)
+            size = {"moves": len(spec.moves), "least": spec.least}
+            _log.info(logs.REPAIR_PLANNED, plan=made.name, goal=spec.goal.subject, **size, file=file)
+
+    def _save(self, plan: RepairPlan, before: Snapshot, record: PlanRecord) -> str:
+        """Save what a plan was made from, for `dovetail replay`; return the path of the file."""
+        solved, seconds = plan.solved(), self._settings.repair.planning_seconds
+        return self._parts.recorder.save(
+            Record(
+                cause=f"RepairPlan {plan.name}",
+                snapshot=seen_by_repairs(before),
+                batch=solved.goal.wanted,
+                policy=self._policy,
+                seconds=seconds,
+                deterministic_seconds=seconds,
+                workers=self._settings.solver.workers,
+                repair=RepairRecord(goal=solved.goal, rules=record.rules(), found=solved.found),
             )
+        )
 
     async def _ask(
         self, record: PlanRecord, goal: RepairGoal | None = None, planned: Relocation | None = None

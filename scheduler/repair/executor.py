@@ -20,16 +20,21 @@ from scheduler.kube.pod_writes import EvictionBlocked
 from scheduler.kube.repair_plans import MoveProgress, MoveState, PlannedMove, PlanState, RepairPlan, seconds_of
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
+from scheduler.observe.unexpected_errors import together
 from scheduler.repair.advisor import Advisor, AdvisorParts
 from scheduler.repair.next_move import Act, ClusterView, NextAct, Successor, as_begun, next_act
 from scheduler.repair.plan_record import PlanRecord
 from scheduler.status.status_writer import StatusWriter
-from solver.domain import Allocation, DeviceHold, HeldPlace, HoldOwner, Pod, PodMatcher, Seat, Victim, open_seats
+from solver.domain import Allocation, DeviceHold, HeldPlace, HoldOwner, Pod, PodMatcher, Seat, Victim
 
 MOVED: Final = "MovedByRepair"
 """The reason of the condition DisruptionTarget of a pod that a repair evicts."""
 _WANTED: Final = "wanted"
 _log: Final = logs.logger()
+
+
+class _RoomUsedError(Exception):
+    """The room for the successor of a pod was lost or used while the pod's eviction waited for its turn."""
 
 
 def hold_name(plan: RepairPlan, part: int | str) -> str:
@@ -57,6 +62,8 @@ class Executor:
         self._keeper: Final = keeper
         self._status, self._metrics = reports
         self._most_seconds, self._clock = limits
+        self._evicted: set[str] = set()
+        """The uids of pods whose evictions the API server has accepted; of the plan under way."""
 
     async def advance(self, plan: RepairPlan, record: PlanRecord) -> bool:
         """Do what is next; whether something was written. Raise `KubeError`, `WorkerError` and `FencedError`."""
@@ -69,11 +76,13 @@ class Executor:
             case Act.NOTE:
                 await self._note(plan, act.noted)
             case Act.EVICT:
-                for _, step in groupby(act.moves, lambda move: move.step):
-                    if not await self._evict_step(plan, list(step)):
-                        break
+                return await self._evict(plan, act.moves)
             case Act.SETTLE:
                 await self._settle(plan, act.noted)
+                # Each note writes the whole status: where only successors are waited for, some share one.
+                are_moved = all(each.state is MoveState.MOVED for each in act.noted)
+                is_begun = len(plan.status.moves) == len(plan.spec.moves)
+                return not (are_moved and is_begun and len(act.noted) < plan.on_the_way)
             case Act.END:
                 await self.end(plan, act.state, act.message)
         return True
@@ -185,46 +194,67 @@ class Executor:
     async def _note(self, plan: RepairPlan, noted: Sequence[MoveProgress]) -> None:
         await self._write(plan, state=PlanState.RUNNING, message="", noted=noted)
 
-    async def _evict_step(self, plan: RepairPlan, moves: Sequence[PlannedMove]) -> bool:
-        """Evict pods together: first all are tried, and where one is refused none is evicted. Whether all were."""
+    async def _evict(self, plan: RepairPlan, moves: Sequence[PlannedMove]) -> bool:
+        """
+        Evict the pods of some steps at once, and note those that are refused: the plan ends with them.
+
+        Those that were evicted already leave, although no watch shows it yet. Return whether there were others.
+        """
+        moves = [move for move in moves if move.uid not in self._evicted]
+        steps = [list(step) for _, step in groupby(moves, lambda move: move.step)]
+        refused = await together(self._evict_step(plan, step) for step in steps)
+        failed = tuple(each for each in refused if each is not None)
+        if failed:
+            await self._settle(plan, failed)
+        return bool(moves)
+
+    async def _evict_step(self, plan: RepairPlan, moves: Sequence[PlannedMove]) -> MoveProgress | None:
+        """Evict pods together: of several, all are tried first, and one that is refused keeps all. Return that one."""
         pods = {move.uid: self._pod(move) for move in moves}
-        victims = [
-            Victim(pod=move.pod, pod_uid=move.uid, node=move.source, message=f"moved by RepairPlan {plan.name}")
+        victims = {
+            move.uid: Victim(
+                pod=move.pod, pod_uid=move.uid, node=move.source, message=f"moved by RepairPlan {plan.name}"
+            )
             for move in moves
-        ]
-        for is_trial in (True, False):
-            for victim, move in zip(victims, moves, strict=True):
-                progress = plan.progress(move.uid)
-                if move.target and not (progress is not None and self._is_open(progress.place)):
-                    await self._refused(plan, victim, "the room for its successor is held no more")
-                    return False
-                send = partial(pod_writes.evict, self._parts.client, victim, is_trial=is_trial)
+        }
+        for is_trial in (True, False) if len(moves) > 1 else (False,):
+            for move in moves:
+                send = partial(self._send_eviction, plan, move, victims[move.uid], is_trial=is_trial)
                 try:
                     await self._parts.writer.write(send)
+                except _RoomUsedError:  # the next look finds another place, or none
+                    return None
                 except EvictionBlocked as error:
-                    await self._refused(plan, victim, str(error))
-                    return False
-        for victim, move in zip(victims, moves, strict=True):
-            pod = pods[move.uid]
-            if pod is not None:  # it may be gone by now, and is told all the same
-                self._status.record_moved(pod, plan.name, plan.spec.goal.subject)
-                mark = partial(
-                    pod_writes.mark_preempted, self._parts.client, victim, victim.message, pod.generation, reason=MOVED
-                )
-                try:
-                    await self._parts.writer.write(mark, is_status=True)
-                except KubeError as error:
-                    _log.debug(logs.EVENT_DROPPED, error=str(error))
+                    progress = plan.progress(move.uid)
+                    message = f"pod {move.pod}: {error}"
+                    return progress and replace(progress, state=MoveState.FAILED, message=message)
+        self._evicted |= pods.keys()
+        for move in moves:
             self._metrics.repair_moves.labels(plan.spec.goal.kind, "evicted").inc()
-            _log.info(logs.REPAIR_EVICTED, plan=plan.name, pod=str(victim.pod), node=victim.node, to=move.target)
-        return True
+            _log.info(logs.REPAIR_EVICTED, plan=plan.name, pod=str(move.pod), node=move.source, to=move.target)
+            await self._tell(plan, victims[move.uid], pods[move.uid])
+        return None
 
-    async def _refused(self, plan: RepairPlan, victim: Victim, message: str) -> None:
-        """Note that an eviction is refused: the plan ends with it."""
-        progress = plan.progress(victim.pod_uid)
-        if progress is not None:
-            failed = replace(progress, state=MoveState.FAILED, message=f"pod {victim.pod}: {message}")
-            await self._settle(plan, (failed,))
+    async def _send_eviction(
+        self, plan: RepairPlan, move: PlannedMove, victim: Victim, *, is_trial: bool, timeout_seconds: float
+    ) -> None:
+        """Send an eviction, unless the room of the successor was lost while it waited for its turn."""
+        progress = plan.progress(move.uid)
+        if move.target and not (progress is not None and self._parts.cluster.holds.is_open(progress.place)):
+            raise _RoomUsedError
+        await pod_writes.evict(self._parts.client, victim, is_trial=is_trial, timeout_seconds=timeout_seconds)
+
+    async def _tell(self, plan: RepairPlan, victim: Victim, pod: Pod | None) -> None:
+        """Tell a pod by an event and a condition why it was evicted; it may be gone by now."""
+        if pod is None:
+            return
+        self._status.record_moved(pod, plan.name, plan.spec.goal.subject)
+        client, message = self._parts.client, victim.message
+        mark = partial(pod_writes.mark_preempted, client, victim, message, pod.generation, reason=MOVED)
+        try:
+            await self._parts.writer.write(mark, is_status=True)
+        except KubeError as error:
+            _log.debug(logs.EVENT_DROPPED, error=str(error))
 
     async def _settle(self, plan: RepairPlan, noted: Sequence[MoveProgress]) -> None:
         for each in noted:
@@ -234,6 +264,7 @@ class Executor:
     async def end(self, plan: RepairPlan, state: PlanState, message: str) -> None:
         """Give the room free that is still held, then write the state."""
         if state.is_final:
+            self._evicted.clear()
             for hold in self._keeper.of_owner(plan.metadata.uid):
                 self._keeper.release(hold.uid)
         await self._write(plan, state=state, message=message)
@@ -252,7 +283,7 @@ class Executor:
         return ClusterView(
             pod=self._pod,
             rooms=partial(self._rooms, plan),
-            is_open=self._is_open,
+            is_open=self._parts.cluster.holds.is_open,
             successor=self._successor,
             are_wanted_placed=partial(self._are_wanted_placed, plan),
         )
@@ -265,19 +296,15 @@ class Executor:
         targeted = (move for move in left if move.target)
         return {move.uid: Seat(hold, place).id for move, place in zip(targeted, hold.places, strict=False)}
 
-    def _is_open(self, place: str) -> bool:
-        """Whether a place is held still and unused: else its pod may not be evicted any more."""
-        return any(seat.id == place for seat in open_seats(self._parts.cluster.holds.values()))
-
     def _pod(self, move: PlannedMove) -> Pod | None:
         """Return the pod of a move, None where it is gone, or another one has its name."""
         pod = self._parts.cluster.observed_pod(move.pod)
         return pod if pod is not None and pod.uid == move.uid and not pod.is_terminal else None
 
-    def _successor(self, move: PlannedMove, place: str) -> Successor | None:
-        """Return the bound pod that has used the place of a move."""
-        on_target = self._parts.cluster.observed_pods_on(move.target)
-        found = next((pod for pod in on_target if pod.place == place), None)
+    def _successor(self, _: PlannedMove, place: str) -> Successor | None:
+        """Return the bound pod that has used the place of a move, on whatever node."""
+        naming = map(self._parts.cluster.observed_pod, self._parts.cluster.holds.pods_naming(place))
+        found = next((pod for pod in naming if pod is not None and pod.node_name and pod.place == place), None)
         return None if found is None else Successor(found.id.name, found.uid)
 
     def _are_wanted_placed(self, plan: RepairPlan) -> bool:

@@ -1,10 +1,10 @@
 """What to do next for a plan, from its record and the cluster: a decision, no write. The executor carries it out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -73,8 +73,16 @@ class ClusterView:
     are_wanted_placed: Callable[[], bool]
 
 
+_MOVING: Final = {Act.BEGIN, Act.NOTE, Act.EVICT}
+
+
 def next_act(plan: RepairPlan, record: PlanRecord, view: ClusterView) -> NextAct:
     """Decide what to do for an approved plan, a plan under way, or one that was paused or cancelled."""
+    act = _next_act(plan, record, view)
+    return NextAct(Act.WAIT, message=record.halted) if record.halted and act.act in _MOVING else act
+
+
+def _next_act(plan: RepairPlan, record: PlanRecord, view: ClusterView) -> NextAct:
     begun = [move for move in plan.spec.moves if (seen := plan.progress(move.uid)) and seen.state is MoveState.EVICTING]
     act = _under_way(plan, begun, record, view)
     if act is not None:
@@ -128,7 +136,9 @@ def as_begun(moves: Sequence[PlannedMove], held: Mapping[str, str], now: float) 
 
 def _under_way(plan: RepairPlan, begun: Sequence[PlannedMove], record: PlanRecord, view: ClusterView) -> NextAct | None:
     """Evict what is still there; note successors, and moves that took too long. None where there is nothing to do."""
-    noted: list[MoveProgress] = []
+    noted: list[MoveProgress] = list(_swapped(plan, begun, view))
+    if noted:
+        return NextAct(Act.SETTLE, noted=tuple(noted))
     staying: list[PlannedMove] = []
     for move in begun:
         progress = plan.progress(move.uid)
@@ -154,6 +164,31 @@ def _under_way(plan: RepairPlan, begun: Sequence[PlannedMove], record: PlanRecor
     if noted:
         return NextAct(Act.SETTLE, noted=tuple(noted))
     return NextAct(Act.EVICT, tuple(staying)) if staying else None
+
+
+def _swapped(plan: RepairPlan, begun: Sequence[PlannedMove], view: ClusterView) -> Iterator[MoveProgress]:
+    """
+    Swap places of pods that stay, and that successors of others have used, with those that these have left open.
+
+    All successors of one controller are alike: each takes the first place that is open for one of them.
+    """
+    taken: list[tuple[PlannedMove, MoveProgress]] = []
+    left_open: dict[tuple[str, str], list[MoveProgress]] = {}
+    for move in begun:
+        progress, pod = plan.progress(move.uid), view.pod(move)
+        if progress is None or not move.target:
+            continue
+        is_staying, is_open = pod is not None and not pod.is_deleting, view.is_open(progress.place)
+        if is_staying and not is_open and view.successor(move, progress.place) is not None:
+            taken.append((move, progress))
+        elif not is_staying and is_open:
+            left_open.setdefault((move.namespace, move.controller_uid), []).append(progress)
+    for move, progress in taken:
+        others = left_open.get((move.namespace, move.controller_uid))
+        if others:
+            other = others.pop(0)
+            yield replace(progress, place=other.place)
+            yield replace(other, place=progress.place)
 
 
 def _settled(progress: MoveProgress, state: MoveState, successor: Successor | None, message: str = "") -> MoveProgress:

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.kube.repair_plans import MoveProgress, MoveState, PlannedMove, RepairPlan, seconds_of
+from scheduler.kube.repair_plans import MoveProgress, PlannedMove, RepairPlan, seconds_of
 from scheduler.settings.repairs import RepairSettings
 from solver.domain import RepairRules
 
@@ -18,11 +18,16 @@ DAY_SECONDS: Final = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """All plans of the cluster at a time (`now`, seconds since the epoch); finished ones too, for a day."""
+    """
+    All plans of the cluster at a time (`now`, seconds since the epoch); finished ones too, for a day.
+
+    `halted` says why no pod may move now, empty where nothing keeps them.
+    """
 
     plans: Sequence[RepairPlan]
     settings: RepairSettings
     now: float
+    halted: str = ""
 
     def begun(self) -> Iterator[tuple[PlannedMove, MoveProgress]]:
         """Yield the moves that were begun, of all plans."""
@@ -52,8 +57,8 @@ class PlanRecord:
 
     @property
     def on_the_way(self) -> int:
-        """How many pods have been evicted whose successors are not bound yet."""
-        return sum(progress.state is MoveState.EVICTING for _, progress in self.begun())
+        """How many pods of all plans are on the way."""
+        return sum(plan.on_the_way for plan in self.plans)
 
     def refusal(self, moves: Iterable[PlannedMove]) -> str:
         """Say which budget keeps moves of some steps back now; empty where none does. One step may exceed the last."""

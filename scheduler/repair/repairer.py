@@ -33,16 +33,20 @@ class Repairer:
         keeper: HoldKeeper,
         reports: Reports,
         settings: Settings,
+        *,
+        upgrade: Callable[[], str],
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`upgrade` says whether one runs (`scheduler.repair.upgrades`); empty where none does."""
         self._parts: Final = parts
         self._settings: Final = settings
         self._metrics: Final = reports[1]
         self._clock: Final = clock
+        self._upgrade: Final = upgrade
         self._advisor: Final = Advisor(parts, settings, clock)
         limits = float(settings.device_holds.max_seconds), clock
         self._executor: Final = Executor(parts, self._advisor, keeper, reports, limits)
-        self._last_error = ""
+        self._last_error = self._halted = ""
         self._wakes = False
         """Whether the last look wrote something, so that the next one may find more to do."""
 
@@ -70,13 +74,16 @@ class Repairer:
         """Look at the plans and the fleet once. Raise `KubeError` and `WorkerError`."""
         await self._parts.writer.until_fresh()
         plans = await self._parts.writer.read(partial(repair_plans.list_plans, self._parts.client))
-        record = PlanRecord(plans, self._settings.repair, self._clock())
+        record = PlanRecord(plans, self._settings.repair, self._clock(), self._upgrade())
         self._metrics.repair_plans.clear()
         for plan in plans:
             self._metrics.repair_plans.labels(plan.spec.goal.kind, plan.status.state).inc()
         self._metrics.repair_moves_in_flight.set(record.on_the_way)
         is_busy = await self._advance(record)
-        if not is_busy:
+        if record.halted != self._halted:
+            self._halted = record.halted
+            _log.info(logs.REPAIR_HALTED, reason=record.halted)
+        if not is_busy and not record.halted:
             await self._advisor.look(record)
         self._metrics.repair_goals_unreachable.set(len(self._advisor.failures))
 

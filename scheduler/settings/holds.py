@@ -23,6 +23,12 @@ class HoldLimits(Section, frozen=True):
     max_holds_per_namespace: Count = 250
     """The most DeviceHolds with room for pods of one namespace."""
 
+    max_places: Count = 10_000
+    """The most places, each of which is room for one pod."""
+
+    max_places_per_namespace: Count = 5000
+    """The most places for pods of one namespace."""
+
     max_devices: Count = 4096
     """The most devices that are held; each share of a device counts as one."""
 

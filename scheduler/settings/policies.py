@@ -215,18 +215,23 @@ class NodeReservations(Section, frozen=True):
     """How many nodes are reserved for starving pods (`queue.starvationSeconds`)."""
 
     max_nodes_percent: Percent = 10
-    """
-    The most nodes that are reserved at once, in percent of all nodes; at least one node. A gang may reserve more while
-    nothing else is reserved, up to half of the nodes. 0 turns reservations off.
-    """
+    """The most nodes that are reserved at once, in percent of all nodes; at least one node. 0 turns them off."""
 
     max_nodes_percent_per_namespace: Percent = 5
     """The most nodes that are reserved for the pods of one namespace, in percent of all nodes; at least one node."""
 
+    max_nodes_percent_per_gang: Percent = 50
+    """
+    The most nodes that are reserved for one gang while nothing else is reserved, in percent of all nodes, rounded up.
+    `maxNodesPercent` nodes may be reserved for it in any case.
+    """
+
     def bounds(self) -> NodeReservationLimits:
         """Convert to the solver's type."""
         return NodeReservationLimits(
-            percent=self.max_nodes_percent, percent_of_namespace=self.max_nodes_percent_per_namespace
+            percent=self.max_nodes_percent,
+            percent_of_namespace=self.max_nodes_percent_per_namespace,
+            percent_of_gang=self.max_nodes_percent_per_gang,
         )
 
 

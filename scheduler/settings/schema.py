@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from scheduler.features import BY_RIGHTS, OFF_BY_DEFAULT, Feature
 from scheduler.settings.holds import HoldLimits
 from scheduler.settings.observability import (
     ApiSettings,
@@ -334,6 +335,12 @@ class Settings(Section, frozen=True):
 
     logging: Logging = Logging()
     """What is logged, and in which format."""
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """The features whose rights the scheduler asks for: without those that nobody has switched on."""
+        is_on = {Feature.KUEUE: self.admission_check.enabled, **dict.fromkeys(BY_RIGHTS, True)}
+        return tuple(feature for feature in Feature if feature not in OFF_BY_DEFAULT or is_on[feature])
 
     @property
     def scheduler_names(self) -> frozenset[str]:

@@ -25,6 +25,7 @@ from solver.domain.quantity import format_nano
 
 if TYPE_CHECKING:  # the client of the cluster takes a while to import
     from scheduler.kube.pod_writes import PendingPod
+    from scheduler.kube.repair_plans import RepairPlan
 
 Json = dict[str, Any]
 
@@ -56,7 +57,8 @@ class FleetAnswer:
     `node_labels` are by node; without `has_node` the node that was asked for does not exist. Without claims
     (`forbidden`) it is not known which devices are held. `unreadable` are files and documents that cannot be read.
 
-    `quotas` are the DeviceQuotas, None where they may not be listed; they too are read only for the map.
+    `quotas` are the DeviceQuotas, None where they may not be listed, `plans` the RepairPlans that may be; they too are
+    read only for the map.
 
     `pods` are those with a node, `waiting` those without one in the order of the source, None where they may not be
     listed; both are read only for the map. `knows_conditions` says that a pod without a condition has none.
@@ -71,6 +73,7 @@ class FleetAnswer:
     pods: tuple[Pod, ...] = ()
     waiting: "tuple[PendingPod, ...] | None" = ()
     quotas: tuple[QuotaState, ...] | None = ()
+    plans: "tuple[RepairPlan, ...]" = ()
     knows_conditions: bool = True
     has_node: bool = True
     reserved_nodes: frozenset[str] = frozenset()
@@ -108,10 +111,10 @@ def show(
     columns = (
         ListColumn("NODE", is_copied=True),
         ListColumn("DEVICE", is_copied=True),
-        ListColumn("TYPE", rank=2),
+        ListColumn("TYPE", is_product=True, rank=1),
         ListColumn("STATE", is_fixed=True),
         ListColumn("NAMESPACE", is_copied=True),
-        ListColumn("CLAIM", is_copied=True, rank=1),
+        ListColumn("CLAIM", is_copied=True, rank=2),
         ListColumn("POD", is_copied=True),
         ListColumn("SINCE", is_number=True),
         *((ListColumn("SHARE"),) if has_shares else ()),

@@ -282,14 +282,17 @@ def _show_group(
     group: NodeDiagnosis, console: Console, most_names: int | None, reserved: Sequence[ReservedNodes]
 ) -> None:
     names = list(runs(sorted(group.nodes, key=_numbered)))
-    title = f"{counted(len(group.nodes), 'node')}: {wording.shortened(names, most_names or len(names))}"
+    most = len(names) if not most_names or len(names) == most_names + 1 else most_names
+    title = f"{counted(len(group.nodes), 'node')}: {wording.shortened(names, most)}"
     fits = "  fits" if len(group.nodes) == 1 else "  fit"
     kept = [each for each in reserved if group.fits and not set(group.nodes).isdisjoint(each.nodes)]
     for_whom = f", but for the reservation for {', '.join(str(each.pod) for each in kept)}" if kept else ""
-    console.print(Text.assemble((title, "bold"), (fits if group.fits else "", "green"), (for_whom, "yellow")))
+    matches = not group.requests or any(each.matching for each in group.requests)
+    state = (fits if group.fits else "", "green") if matches else ("  no device matches", "yellow")
+    console.print(Text.assemble((title, "bold"), state, (for_whom, "yellow")))
     for line in (*group.objections, *group.pools):
         console.print(Padding(Text(line, "yellow"), _INDENT, expand=False))
-    if group.requests:
+    if group.requests and matches:
         console.print(Padding(_numbers(group.requests), _INDENT, expand=False))
     for each in group.requests:
         if each.left_out:
@@ -329,7 +332,7 @@ def _show_changes(diagnosis: PodDiagnosis, console: Console, *, has_hints: bool)
     lead = "It would fit with one of these"
     if diagnosis.starts_with:
         lead = f"Its gang would start with one of these, made in all {diagnosis.starts_with + 1} pods that wait"
-    console.print(f"{lead} (each was solved):")
+    console.print(f"{lead} (each was checked):")
     for change in diagnosis.changes:
         console.print(printing.arrow(f"{change.message}  ({change.node})"))
 

@@ -294,7 +294,7 @@ def show(found: Fit, wanted: int, to: TextIO) -> None:
         console.print("All of them fit after these moves (dovetail repair plan makes them one by one):")
         moves_output.show_moves(found.moves, to)
     if found.changes:
-        console.print(Text(printing.visible(f"{changes_title(found)} (each was solved):")))
+        console.print(Text(printing.visible(f"{changes_title(found)} (each was checked):")))
         for change in printing.visible(found.changes):
             console.print(printing.arrow(f"{change.message}  ({change.node})"))
 

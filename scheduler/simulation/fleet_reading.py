@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Final
 import solver
 from scheduler.change import Change, Kind
 from scheduler.cluster import ListedCluster
-from scheduler.kube.access import ClusterAccess
-from scheduler.kube.errors import Forbidden
+from scheduler.kube.access import ClusterAccess, wait_for
+from scheduler.kube.errors import Forbidden, KubeError
 from scheduler.kube.pod_writes import PendingPod, condition_of
+from scheduler.kube.repair_plans import RepairPlan
 from scheduler.simulation import live_cluster
 from scheduler.simulation.devices_output import FleetAnswer
 from scheduler.simulation.live_cluster import ClusterObjects
+from scheduler.simulation.moves import repair_plans_reading
 from solver.domain import Claim, Policy, Snapshot
 from solver.domain.fleet import Fleet
 
@@ -63,7 +65,15 @@ def from_cluster(
     waiting, forbidden = _waiting(access), tuple(each for each in found.forbidden if each not in _QUOTA_KINDS)
     is_known = forbidden == found.forbidden
     quotas = solver.quotas_of(snapshot, (each.pod for each in waiting or ()), policy) if is_known else None
-    return replace(answer, waiting=waiting, forbidden=forbidden, quotas=quotas)
+    return replace(answer, waiting=waiting, forbidden=forbidden, quotas=quotas, plans=_plans(access))
+
+
+def _plans(access: ClusterAccess) -> tuple[RepairPlan, ...]:
+    """List RepairPlans; none where the cluster has none, or the caller may not see them."""
+    try:
+        return wait_for(repair_plans_reading.listed(access))
+    except KubeError:
+        return ()
 
 
 def _listed(

@@ -36,8 +36,8 @@ class ListColumn(NamedTuple):
 
     Numbers and fixed columns are never shortened, nor are copied ones: names that a user copies into the next command.
     Where there is no room for them they stand below their row. Sentences are wrapped between words on a terminal. Wide
-    columns are printed with `-o wide` only. Of those with a `rank` the highest is left out first on a narrow terminal;
-    0: none is.
+    columns are printed with `-o wide` only. A product loses its first word, the vendor, and then its end: the model
+    stays. Of those with a `rank` the highest is left out first on a narrow terminal; 0: none is.
     """
 
     head: str
@@ -46,6 +46,7 @@ class ListColumn(NamedTuple):
     is_wide: bool = False
     is_fixed: bool = False
     is_copied: bool = False
+    is_product: bool = False
     rank: int = 0
 
 
@@ -143,6 +144,12 @@ def _shortened(text: str, width: int, kept: int) -> str:
     while _width(tail) > kept:
         tail = tail[1:]
     return set_cell_size(text, width - 1 - _width(tail)) + "…" + tail
+
+
+def _product(text: str, width: int) -> str:
+    """Leave out the vendor of a product (`NVIDIA H100 80GB HBM3`), and then what stands behind the model."""
+    short = text.partition(" ")[2] or text
+    return short if _width(short) <= width else set_cell_size(short, width - 1) + "…"
 
 
 def _kept(texts: Collection[str], width: int) -> int:
@@ -251,6 +258,8 @@ class _Table(NamedTuple):
             yield text
         elif self.columns[at].is_sentence:
             yield from textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+        elif self.columns[at].is_product:
+            yield _product(text, width)
         else:
             yield _shortened(text, width, self.kept[at])
 

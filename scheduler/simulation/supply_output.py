@@ -5,12 +5,15 @@ from typing import Any, Final, TextIO
 
 from scheduler.simulation import devices_output, list_table
 from scheduler.simulation.list_table import Coloured, ListColumn
+from solver.domain import wording
 from solver.domain.fleet import Fleet, FleetSupply, FragmentingPod, GroupedSupply, Grouping, SupplyRow
 
 Json = dict[str, Any]
 
 _COPIED: Final = frozenset({Grouping.CLASS, Grouping.NODE, Grouping.NAMESPACE})
 """Groupings whose values are names that a user copies into manifests and commands."""
+_MOST_CLASSES: Final = 4
+"""Classes whose fragmentation is named below the list."""
 
 
 def show(found: GroupedSupply, fleet: Fleet, to: TextIO, *, is_wide: bool = False, reserved: int = 0) -> None:
@@ -26,7 +29,10 @@ def show(found: GroupedSupply, fleet: Fleet, to: TextIO, *, is_wide: bool = Fals
     has_requests = any(row.supply.fragmentation is not None for row in found.rows)
     has_large_nodes = any(row.supply.largest.claim != row.supply.largest.node for row in found.rows)
     columns = (
-        *(ListColumn(each.value.upper(), is_copied=each in _COPIED) for each in found.by),
+        *(
+            ListColumn(each.value.upper(), is_copied=each in _COPIED, is_product=each is Grouping.TYPE)
+            for each in found.by
+        ),
         ListColumn("TOTAL", is_number=True),
         ListColumn("HELD", is_number=True),
         ListColumn("FREE", is_number=True),
@@ -56,7 +62,7 @@ def _notes(found: GroupedSupply, fleet: Fleet) -> Iterator[str]:
     if found.fragmentation:
         yield ""
         where = " of these nodes" if found.is_part else ""
-        mean = " (mean of the classes)" if _has_classes(found) else ""
+        mean = f" ({_by_class(found)}; weighted by how often each is asked for)" if _has_classes(found) else ""
         part = _percent(found.fragmentation)
         yield (
             f"Fragmentation: {part} of the free devices{where} are of no use to a typical claim{mean}, as their node "
@@ -76,6 +82,17 @@ def _has_classes(found: GroupedSupply) -> bool:
     """Whether the list has the fragmentation of several classes."""
     fragmented = [row.values for row in found.rows if row.supply.fragmentation is not None]
     return Grouping.CLASS in found.by and len({values[found.by.index(Grouping.CLASS)] for values in fragmented}) > 1
+
+
+def _by_class(found: GroupedSupply) -> str:
+    """Write the fragmentation of each class, the worst first: `14% of gpu, 0% of mig`."""
+    at, parts = found.by.index(Grouping.CLASS), dict[str, float]()
+    for row in found.rows:
+        if row.supply.fragmentation is not None:
+            name = row.values[at]
+            parts[name] = max(parts.get(name, 0.0), row.supply.fragmentation)
+    worst = sorted(parts.items(), key=lambda each: (-each[1], each[0]))
+    return wording.shortened([f"{_percent(part)} of {name}" for name, part in worst], _MOST_CLASSES)
 
 
 def _cells(row: SupplyRow) -> list_table.Row:
@@ -118,6 +135,7 @@ def _kept_out(causes: Sequence[FragmentingPod]) -> Iterator[str]:
         yield f"{where} {what}{each_of} that {verb} claims for {size} × {name} out: {named}"
     if found:
         yield "`dovetail repair plan --for pod/NAME` says which pods to move for one that waits."
+        yield "Where none waits, `repair.mode: advise` has the scheduler plan moves that mend it."
 
 
 def document(found: GroupedSupply, fleet: Fleet) -> Json:

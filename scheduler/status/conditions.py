@@ -118,8 +118,9 @@ class ConditionReason(StrEnum):
 
 CONDITION: Final[dict[ReasonCode, ConditionReason]] = {
     ReasonCode.POD_INVALID: ConditionReason.POD_INVALID,
-    # Only in answers about manifests: no pod has this condition.
+    # Only in answers, about manifests and about nodes to add: no pod has these conditions.
     ReasonCode.POD_NOT_CREATED: ConditionReason.POD_INVALID,
+    ReasonCode.NODE_LIMIT: ConditionReason.UNSCHEDULABLE,
     ReasonCode.CLAIM_MISSING: ConditionReason.WAITING_FOR_CLAIMS,
     ReasonCode.CLAIM_NOT_OWNED: ConditionReason.CLAIM_INVALID,
     ReasonCode.CLAIM_DELETING: ConditionReason.WAITING_FOR_CLAIMS,

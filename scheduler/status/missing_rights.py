@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from scheduler.features import Feature, MissingFeature
+from scheduler.features import BY_RIGHTS, Feature, MissingFeature
 from scheduler.kube.discovery import DiscoveredKinds
 from scheduler.observe import logs
 from scheduler.observe.health import Health
@@ -42,13 +42,14 @@ class FeatureReport:
 
     def report(self, served: DiscoveredKinds) -> None:
         """Set the check; log what is missing each time it changes."""
-        check = self._health.ready("rights")
-        if served.missing:
-            check.degrade("; ".join(map(str, served.missing)))
+        check, needed = self._health.ready("rights"), [each for each in served.missing if each.feature not in BY_RIGHTS]
+        if needed:
+            check.degrade("; ".join(map(str, needed)))
         else:
             check.succeed()
         for each in served.missing if served.missing != self._reported else ():
-            _log.warning(logs.RIGHT_MISSING, feature=each.feature, message=str(each))
+            tell = _log.info if each.feature in BY_RIGHTS else _log.warning
+            tell(logs.RIGHT_MISSING, feature=each.feature, message=str(each))
         self._reported = served.missing
 
 

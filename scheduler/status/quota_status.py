@@ -9,13 +9,22 @@ that it writes only what has changed since the last leader's.
 
 import asyncio
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
 from scheduler.cluster import Cluster
 from scheduler.kube.client import Client
-from scheduler.kube.errors import Conflict, Forbidden, KubeError, NotFound
+from scheduler.kube.errors import (
+    ApiError,
+    Conflict,
+    Forbidden,
+    KubeError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+)
 from scheduler.kube.writer import FencedError, Writer
 from scheduler.loop_turns import LoopTurns
 from scheduler.observe import logs
@@ -35,9 +44,21 @@ _LOOKS_WITHOUT_FLEET: Final = 12
 """So many looks wait for the first count of the fleet: else what contradicts it would seem mended."""
 _LOOKS_OF_A_LIST: Final = 60
 """After so many looks the statuses are listed again: somebody else, or a former leader late, may have written one."""
+_MOST_LOOKS_APART: Final = 120
+"""The most looks between two tries to write a status that the API server has refused: ten minutes."""
 _PODS_AT_ONCE: Final = 500
 
 _log: Final = logs.logger()
+
+
+class _Refused(NamedTuple):
+    """How often the API server has refused the status of a quota, and from which look on it is written again."""
+
+    times: int
+    until: int
+
+
+_NEVER: Final = _Refused(0, 0)
 
 
 class QuotaParts(NamedTuple):
@@ -79,6 +100,8 @@ class QuotaStatusWriter:
         self._turn = 0
         self._order: Final[dict[str, int]] = {}
         """The turn in which each quota was written last, by uid."""
+        self._refused: Final[dict[str, _Refused]] = {}
+        """Quotas whose status was refused, by uid: a webhook may refuse one and admit all others."""
         self._last_error = ""
 
     async def run(self) -> None:
@@ -106,12 +129,12 @@ class QuotaStatusWriter:
         states = quota_states(usage.tree, usage.held, waiting, fleet)
         self._metrics.quotas.show(states)
         try:
-            await self._write(states)
+            refusal = await self._write(states)
         except KubeError as error:
             self._written = None
             self._report(error)
         else:
-            self._last_error = ""
+            self._report(refusal)
 
     async def _waiting(self) -> Mapping[tuple[str, frozenset[str]], int]:
         """Count the pods that wait, in turns: they change meanwhile, and each is counted as it is."""
@@ -127,39 +150,58 @@ class QuotaStatusWriter:
                 counts[key] = counts.get(key, 0) + count
         return counts
 
-    async def _write(self, states: tuple[QuotaState, ...]) -> None:
-        """Write what differs from what was said last."""
+    async def _write(self, states: tuple[QuotaState, ...]) -> ApiError | None:
+        """Write what differs from what was said last; return the last refusal of a quota's own."""
         if self._written is None or self._looks % _LOOKS_OF_A_LIST == 0:
             read = partial(quota_conditions.list_statuses, self._client, self._collection)
             self._written = dict(await self._writer.read(read))
-        written, now = self._written, self._now()
-        present = {state.uid for state in states}
-        for uid in written.keys() - present:
-            del written[uid]
-            self._order.pop(uid, None)
-        due = []
+        written = self._written
+        present = {state.uid: state for state in states}
+        for uid in (written.keys() | self._refused.keys()) - present.keys():
+            for kept in (written, self._order, self._refused):
+                kept.pop(uid, None)
+        due, refusal = list(self._due(states, written)), None
+        due.sort(key=lambda each: self._order.get(each[0].uid, -1))
+        for state, status in due[:MOST_WRITES]:
+            try:
+                await self._send(state, status)
+            except (NotFound, Conflict):  # it was deleted meanwhile, or made anew
+                continue
+            except (ServerError, Unauthorized, TooManyRequests):
+                raise
+            except ApiError as error:
+                refusal, times = error, self._refused.get(state.uid, _NEVER).times
+                self._refused[state.uid] = _Refused(times + 1, self._looks + min(2 << times, _MOST_LOOKS_APART))
+                continue
+            self._refused.pop(state.uid, None)
+            written[state.uid] = status
+        return refusal
+
+    def _due(
+        self, states: tuple[QuotaState, ...], written: Mapping[str, QuotaStatus]
+    ) -> Iterator[tuple[QuotaState, QuotaStatus]]:
+        """Return the statuses that differ from what was said last, without those that were refused a while ago."""
+        now = self._now()
         for state in states:
             before = written.get(state.uid)
             status = quota_conditions.status_of(state, may_reclaim=self._may_reclaim, before=before, now=now)
-            if status != before:
-                due.append((state, status))
-        due.sort(key=lambda each: self._order.get(each[0].uid, -1))
-        for state, status in due[:MOST_WRITES]:
-            self._turn += 1
-            self._order[state.uid] = self._turn
-            path = f"{self._collection}/{state.quota}"
-            send = partial(quota_conditions.write_status, self._client, path, state.uid, status)
-            try:
-                await self._writer.write(send, is_status=True)
-            except (NotFound, Conflict):  # it was deleted meanwhile, or made anew
-                continue
-            written[state.uid] = status
+            if status != before and self._refused.get(state.uid, _NEVER).until <= self._looks:
+                yield state, status
 
-    def _report(self, error: KubeError) -> None:
+    async def _send(self, state: QuotaState, status: QuotaStatus) -> None:
+        self._turn += 1
+        self._order[state.uid] = self._turn
+        path = f"{self._collection}/{state.quota}"
+        send = partial(quota_conditions.write_status, self._client, path, state.uid, status)
+        await self._writer.write(send, is_status=True)
+
+    def _report(self, error: KubeError | None) -> None:
         """Log an error once while it stays the same."""
-        text = str(error)
+        text = str(error) if error is not None else ""
         if isinstance(error, Forbidden):
             text = f"{text}: deploy/components/device-quotas grants it; quotas are kept all the same"
-        if text != self._last_error:
-            self._last_error = text
+        if text == self._last_error:
+            return
+        self._last_error = text
+        if text:
             _log.warning(logs.QUOTA_STATUS_FAILED, error=text)

@@ -74,7 +74,7 @@ class FleetCounter:
             return
         self._set(answer.totals)
         self.quotas = answer.quotas
-        self._cluster.quota_usage().learn_unknown(answer.charges)
+        self._cluster.count_for_quotas(answer.charges)
         self._counted = changes, self._asked
 
     def _order(self, number: int, limits: frames.IsolationLimits) -> frames.CountFleet:

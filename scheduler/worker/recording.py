@@ -13,7 +13,20 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from scheduler import private_file
-from solver.domain import DEFAULT_COST_UNITS, Batch, Claim, LeftOutPod, OpaqueConfig, PodId, Policy, Snapshot, StageStop
+from solver.domain import (
+    DEFAULT_COST_UNITS,
+    Batch,
+    Claim,
+    LeftOutPod,
+    OpaqueConfig,
+    PodId,
+    Policy,
+    Relocation,
+    RepairGoal,
+    RepairRules,
+    Snapshot,
+    StageStop,
+)
 
 API_VERSION: Final = "record.dovetail.dev/v1alpha1"
 KIND: Final = "Decision"
@@ -39,6 +52,14 @@ DEFECTS: Final = FolderLimits(20, 128 * 1024 * 1024)
 """For cases that are saved after a defect."""
 
 
+class RepairRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Moves of pods: the goal that they reach, what protected pods, and what was found."""
+
+    goal: RepairGoal
+    rules: RepairRules
+    found: Relocation
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The file: all arguments of `solve`, and why they were saved."""
 
@@ -61,6 +82,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """In a simulation: pods that are made one by one, each with the pod that has a node before it is made."""
     not_made: tuple[tuple[PodId, str], ...] = ()
     """In a simulation: pods that the API server refuses, because a ResourceQuota is used up, with the reason."""
+    repair: RepairRecord | None = None
+    """What was decided where it was about moves, and not about the pods of the batch."""
 
 
 def save(folder: Path, record: Record, now: datetime | None = None, limits: FolderLimits = DEFECTS) -> Path:

@@ -14,8 +14,7 @@ _MOST_GOALS: Final = 16
 
 def repair_planned(order: frames.PlanRepair, cache: SolverCache, snapshot: Snapshot) -> frames.RepairPlanned:
     """Answer an order; room that repairs hold is theirs, other room counts as taken."""
-    seats = (seat for seat in open_seats(snapshot.holds) if seat.hold.owner.kind != _OWNER)
-    snapshot = as_running(snapshot, seats)
+    snapshot = seen_by_repairs(snapshot)
     if order.goal is not None and order.planned is not None:
         violations = _gone(snapshot, order, cache) or still_possible(snapshot, order.goal, order.planned, order)
         return frames.RepairPlanned(id=order.id, goal=order.goal, violations=violations)
@@ -30,6 +29,11 @@ def repair_planned(order: frames.PlanRepair, cache: SolverCache, snapshot: Snaps
             return frames.RepairPlanned(id=order.id, goal=goal, found=found, failures=tuple(failures))
         failures.append((goal.subject, _why(found)))
     return frames.RepairPlanned(id=order.id, failures=tuple(failures))
+
+
+def seen_by_repairs(snapshot: Snapshot) -> Snapshot:
+    """Return a cluster in which room that others hold counts as taken."""
+    return as_running(snapshot, (seat for seat in open_seats(snapshot.holds) if seat.hold.owner.kind != _OWNER))
 
 
 def _gone(snapshot: Snapshot, order: frames.PlanRepair, cache: SolverCache) -> tuple[Violation, ...]:

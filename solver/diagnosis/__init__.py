@@ -5,7 +5,7 @@ The diagnosis of one pod for `dovetail explain`: why it waits, node by node, and
 - `feasibility_probe`: solves whether a pod fits on a node, in the cluster as it is or changed.
 - `placed_pod`: the same for a pod that is bound, as if it were decided now.
 - `max_count`: counts the copies of some pods that fit.
-- `added_nodes`: finds the cheapest nodes to add so that pods start.
+- `added_nodes`: finds the cheapest nodes to add so that pods start; `node_limits`: how many there can be.
 - `facts`: the facts that can exclude a pod from a node, each with the case without it.
 - `conflict_model`: finds a minimal set of facts that cannot hold together.
 - `counterfactuals`: finds changes after which the pod fits on a node; `whole_cluster` finds those of its rules, and

@@ -21,6 +21,7 @@ import numpy as np
 from msgspec import structs
 
 from solver import extract, greedy
+from solver.diagnosis import node_limits
 from solver.diagnosis.shape_outlook import Reasons, ShapeOutlook, shape_of
 from solver.domain import (
     ADDED_NODES,
@@ -29,6 +30,7 @@ from solver.domain import (
     AddedNodes,
     Batch,
     Budget,
+    NodeLimit,
     NodeShape,
     Pod,
     PodId,
@@ -82,12 +84,14 @@ def nodes_to_add(
     shapes: Sequence[NodeShape],
     budget: Budget,
     *,
+    limits: Sequence[NodeLimit] = (),
     cache: SolverCache | None = None,
 ) -> AddedNodes:
     """
     Find the nodes that cost least with which as many pods start as possible, strictly by priority.
 
-    Pods get room that is there before nodes are added. No pod is evicted. `cache` is that of other solves.
+    Pods get room that is there before nodes are added. No pod is evicted. `limits` are about nodes of several shapes
+    together. `cache` is that of other solves.
     """
     cache = cache or SolverCache()
     batch = _without_preferences(batch.levelled())
@@ -95,6 +99,7 @@ def nodes_to_add(
         snapshot=nominated_room.reserve_for_nominated(snapshot, batch, policy, cache, budget),
         policy=structs.replace(policy, levels=(NODE_PRICES, ADDED_NODES)),
         shapes=tuple(shapes),
+        limits=tuple(limits),
         budget=budget,
         cache=cache,
     )
@@ -142,38 +147,29 @@ class _Searched(NamedTuple):
     names: tuple[AddedNode, ...]
     found: stages.SearchResult
 
-    def left(self) -> list[Pod]:
-        """Return the pods without a place."""
-        placed = Counter(self.problem.classes[each.pod_class].family for each in self.found.solution.choices)
-        waiting = [
-            self.problem.pod(position)
-            for family in self.problem.families
-            for position in family[0].members[placed[family[0].index] :]
-            if position not in self.problem.rejected
-        ]
-        return waiting + [self.problem.pod(position) for position in self.problem.rejected]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Question:
-    """What is asked: the cluster, and the shapes of nodes that it can get."""
+    """What is asked: the cluster, and the shapes of nodes that it can get, within limits."""
 
     snapshot: Snapshot
     policy: Policy
     shapes: tuple[NodeShape, ...]
+    limits: tuple[NodeLimit, ...]
     budget: Budget
     cache: SolverCache
 
     def answer(self, batch: Batch) -> AddedNodes:
         """Take out the pods that no node helps, search, and name devices."""
-        outlook = ShapeOutlook(self.problem_of(batch, [1] * len(self.shapes))[0])
-        waiting = outlook.helpless(lambda: self._without_nodes().problem_of(batch, [1] * len(self.shapes))[0])
+        one_each, unlimited = [1] * len(self.shapes), replace(self, limits=())
+        outlook = ShapeOutlook(unlimited.problem_of(batch, one_each)[0])
+        waiting = outlook.helpless(lambda: unlimited._without_nodes().problem_of(batch, one_each)[0])  # noqa: SLF001
         helpless = frozenset(waiting)
         waiting |= _of_short_gangs(batch, waiting)
         while True:
             rest = batch.without(waiting)
             searched = self._searched(rest, outlook)
-            left = searched.left()
+            left = _left(searched.problem, searched.found.solution)
             if not left:
                 break
             lost = self._hopeless(batch, left, outlook)
@@ -182,7 +178,8 @@ class _Question:
                 break
             waiting |= lost
             waiting |= _of_short_gangs(batch, waiting)
-        return self._named(batch, searched, waiting, helpless)
+        found = self._named(batch, searched, waiting, helpless)
+        return structs.replace(found, waiting=tuple(self._with_limits(batch, found, outlook)))
 
     def problem_of(self, batch: Batch, counts: Sequence[int]) -> tuple[Problem, tuple[AddedNode, ...]]:
         """Build the problem of some pods with so many nodes of each shape beside those that exist."""
@@ -198,7 +195,8 @@ class _Question:
         added = {each.name: number_of[each.shape] for each in names}
         shape_of = np.array([added.get(node.name, -1) for node in problem.inventory.nodes], dtype=np.int64)
         prices = np.array([*(shape.price for shape in self.shapes), 0], dtype=np.int64)
-        return replace(problem, costs=CostModels(nodes=NodePrices(shape_of, prices[shape_of]))), names
+        limits = node_limits.binding(self.limits, self.shapes, counts, shape_of)
+        return replace(problem, costs=CostModels(nodes=NodePrices(shape_of, prices[shape_of], limits))), names
 
     def _without_nodes(self) -> "_Question":
         """Return the question in a cluster without nodes, where only devices of several nodes are there."""
@@ -207,7 +205,7 @@ class _Question:
 
     def _searched(self, batch: Batch, outlook: ShapeOutlook, *, with_gangs: bool = False) -> _Searched:
         """Search for the cheapest nodes; gangs that have no required topology are left out unless asked for."""
-        counts = outlook.counts(self.shapes, {pod.id for pod in batch.pods})
+        counts = outlook.counts(self.shapes, {pod.id for pod in batch.pods}, self.limits)
         problem, names = self.problem_of(batch if with_gangs else _untied(batch), counts)
         start = node_prices.compacted(problem, best_of(problem, self._starts(problem)))
         without = problem.params.without
@@ -239,7 +237,7 @@ class _Question:
             return {}
         for pods in units:
             alone = Batch(pods=pods, gangs=batch.gangs_of(pods))
-            problem, _ = self.problem_of(alone, outlook.counts(self.shapes, {pod.id for pod in pods}))
+            problem, _ = self.problem_of(alone, outlook.counts(self.shapes, {pod.id for pod in pods}, self.limits))
             found = stages.search(problem, best_of(problem, self._starts(problem)), self.budget)
             placed = [level for level in found.levels if level.name.startswith("placed:")]
             if found.solution.choices or not all(level.proven for level in placed):
@@ -280,6 +278,37 @@ class _Question:
             is_proven=price.proven and count.proven and not lost,
             is_complete=is_complete and not lost,
         )
+
+    def _with_limits(self, batch: Batch, found: AddedNodes, outlook: ShapeOutlook) -> Iterator[Unplaced]:
+        """Return the pods that wait; of those that would start without limits, these are the reason."""
+        lost = {each.pod for each in found.waiting if each.pod in found.helpless or each.reasons == _INCOMPLETE}
+        rest = batch.without(lost)
+        unlimited = replace(self, limits=(), shapes=tuple(structs.replace(each, most=None) for each in self.shapes))
+        if len(lost) == len(found.waiting) or (unlimited.shapes == self.shapes and not self.limits):
+            yield from found.waiting
+            return
+        problem, _ = unlimited.problem_of(rest, outlook.counts(unlimited.shapes, {pod.id for pod in rest.pods}))
+        solution = best_of(problem, unlimited._starts(problem))  # noqa: SLF001 - of its own class
+        lost |= {pod.id for pod in _left(problem, solution)}
+        shapes = outlook.shapes_by_pod(self.shapes)
+        for each in found.waiting:
+            if each.pod in lost:
+                yield each
+                continue
+            reasons = node_limits.reasons(self.limits, self.shapes, shapes[each.pod], found.nodes)
+            yield structs.replace(each, reasons=reasons or each.reasons)
+
+
+def _left(problem: Problem, solution: Solution) -> list[Pod]:
+    """Return the pods without a place."""
+    placed = Counter(problem.classes[each.pod_class].family for each in solution.choices)
+    waiting = [
+        problem.pod(position)
+        for family in problem.families
+        for position in family[0].members[placed[family[0].index] :]
+        if position not in problem.rejected
+    ]
+    return waiting + [problem.pod(position) for position in problem.rejected]
 
 
 def _without_preferences(batch: Batch) -> Batch:

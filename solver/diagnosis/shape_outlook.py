@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from solver.arrays import Amounts, Mask
-from solver.domain import NodeShape, PodId, Reason
+from solver.domain import NodeLimit, NodeShape, PodId, Reason
 from solver.explain import Explanation
 from solver.greedy import Greedy, Order, placement_state
 from solver.greedy.device_fit import FitCache
@@ -68,7 +68,9 @@ class ShapeOutlook:
         unexplained = {shapes.pod(position).id: reasons for position, reasons in shapes.rejected.items()}
         return {pod: unexplained[pod] for pod in alone if pod in unexplained} | found
 
-    def counts(self, shapes: Sequence[NodeShape], pods: Collection[PodId]) -> list[int]:
+    def counts(
+        self, shapes: Sequence[NodeShape], pods: Collection[PodId], limits: Sequence[NodeLimit] = ()
+    ) -> list[int]:
         """
         Return how many nodes of each shape a best solution uses at most.
 
@@ -92,7 +94,20 @@ class ShapeOutlook:
             is_filled = len(kinds) <= _MOST_FILLED and not key.is_coupled
             counts[key.shape] += -(-sizes[key] // max(1, self._filled(pod_class, node) if is_filled else 1))
         most = [shape.most if shape.most is not None else _MOST_NODES for shape in shapes]
+        for number, shape in enumerate(shapes):
+            amounts = ((limit.left, dict(limit.sizes).get(shape.name, 0)) for limit in limits)
+            most[number] = min([most[number], *(max(0, left // amount) for left, amount in amounts if amount > 0)])
         return [min(count, len(pods), limit) for count, limit in zip(counts, most, strict=True)]
+
+    def shapes_by_pod(self, shapes: Sequence[NodeShape]) -> dict[PodId, frozenset[str]]:
+        """Return the names of the shapes on which each pod fits."""
+        problem, of_shape, served = self.problem, shape_of(self.problem), Greedy.served(self.problem)
+        found: dict[PodId, frozenset[str]] = {}
+        for family in problem.families:
+            fits = [of_shape[self._fitting(each) & served[each.index]].tolist() for each in family]
+            names = frozenset(shapes[number].name for each in fits for number in each if number >= 0)
+            found.update((problem.pod(position).id, names) for position in family[0].members)
+        return found
 
     def _fitting(self, pod_class: PodClass) -> Mask:
         """Return the nodes that a class may use and that have room for one pod, devices apart."""

@@ -114,6 +114,7 @@ from solver.domain.plan import (
     Harm,
     LevelReport,
     Move,
+    NodeLimit,
     NodeShape,
     Placement,
     Plan,

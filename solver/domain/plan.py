@@ -335,6 +335,22 @@ class NodeShape(msgspec.Struct, frozen=True, kw_only=True):
     most: int | None = None
 
 
+class NodeLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    A limit of all nodes together that are added of some shapes, such as one of `spec.limits` of a Karpenter NodePool.
+
+    `owner` is who sets it ("NodePool gpus") and `limit` what it says ("1000"), of a resource of nodes or of `nodes`.
+    `left` is how much of it nodes to add may have, and `sizes` what one node of each shape has: (shape, amount). Both
+    are in the units of `Node.allocatable`.
+    """
+
+    owner: str
+    resource: str
+    limit: str
+    left: int
+    sizes: tuple[tuple[str, int], ...]
+
+
 class AddedNode(msgspec.Struct, frozen=True, kw_only=True):
     """One added node: its name in the answer, and its shape."""
 

@@ -19,12 +19,13 @@ class NodeReservationLimits(msgspec.Struct, frozen=True, kw_only=True):
     """
     How many nodes may be reserved at once, in percent of all nodes, in total and for one namespace.
 
-    Each limit is at least one node, unless it is 0. A gang may exceed them if it has the only reservation, up to half
-    of all nodes.
+    Each limit is at least one node, unless it is 0. A gang may exceed them if it has the only reservation, up to
+    `percent_of_gang` of all nodes.
     """
 
     percent: int = 10
     percent_of_namespace: int = 5
+    percent_of_gang: int = 50
 
     def most(self, node_count: int) -> int:
         """Return the most nodes that are reserved in a cluster of `node_count` nodes."""
@@ -36,7 +37,7 @@ class NodeReservationLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     def most_of_gang(self, node_count: int) -> int:
         """Return the most nodes that are reserved for one gang."""
-        return max(self.most(node_count), (node_count + 1) // 2) if self.percent else 0
+        return max(self.most(node_count), -(-node_count * self.percent_of_gang // 100)) if self.percent else 0
 
 
 def _share(count: int, percent: int) -> int:

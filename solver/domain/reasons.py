@@ -129,6 +129,8 @@ class ReasonCode(StrEnum):
     """A member of the pod's gang can start on no node, existing or new, and the gang not without it."""
     NO_SHAPE = "NoShape"
     """The pod fits on no node if it were empty, and these show every shape of node that can be added."""
+    NODE_LIMIT = "NodeLimit"
+    """In answers about nodes to add: a limit of their NodePool, or of their shape, leaves no node for the pod."""
     PREEMPTING = "Preempting"
     """The victims of the pod, or pods that terminate by themselves, are not gone yet."""
     NO_VICTIMS = "NoVictims"

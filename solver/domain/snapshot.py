@@ -71,7 +71,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     `gangs` are the gangs of the pods, each once; a gang that is not listed has no requirements. `overdue` are pods that
     were passed over for too long: they form a level above the others of their priority. `node_reservations` are the
     reservations for overdue pods, the longest waiting first, whether the pods are in the batch or not.
-    `preemption_waits` has, by uid, the seconds since a decision first held back the evictions for a pod.
+    `preemption_waits` has, by uid, the seconds since a decision first held back the evictions for a pod: 0 for one that
+    got a nominated node without any eviction.
     """
 
     pods: tuple[Pod, ...]
@@ -139,6 +140,18 @@ class OwnedDevices(msgspec.Struct, frozen=True, kw_only=True):
 
     drivers: tuple[str, ...] = ()
     node_terms: tuple[NodeSelectorTerm, ...] = ()
+
+    @property
+    def node_labels(self) -> str:
+        """The labels that a node has to have, as kubectl takes them; "" where every node is meant."""
+        parts = (part for term in self.node_terms for part in term.match_expressions)
+        return ",".join(f"{part.key}={'|'.join(part.values)}" for part in parts)
+
+    @property
+    def wanted(self) -> str:
+        """What the configuration wants of a device, in words; "" where every device is meant."""
+        drivers = f"devices of {' or '.join(self.drivers)}" if self.drivers else ""
+        return " on ".join(filter(None, (drivers, f"nodes with {self.node_labels}" if self.node_terms else "")))
 
 
 EXPECTED_ROOM: Final = "expected-room"

@@ -258,11 +258,19 @@ def left_out(problem: Problem, asked: NamedAlternative, supply: DeviceSupply) ->
     verdicts = supply.verdicts
     if verdicts.get(Verdict.TAINTED):
         yield f"{verdicts[Verdict.TAINTED]} tainted{_taints(problem, supply)}"
-    yield from (f"{verdicts[verdict]} {words}" for verdict, words in _WORDS.items() if verdicts.get(verdict))
+    for verdict, words in _WORDS.items():
+        if verdicts.get(verdict):
+            yield f"{verdicts[verdict]} {words}{_owned(problem) if verdict is Verdict.NOT_OWNED else ''}"
     if verdicts.get(Verdict.OFFERED_TWICE):
         resource = problem.requests.demands[asked.ask.demand].extended_resource
         both = f"as {resource}, the extended resource of class {asked.device_class}"
         yield f"{verdicts[Verdict.OFFERED_TWICE]} offered by a device plugin of their node too, {both}"
+
+
+def _owned(problem: Problem) -> str:
+    """Say which nodes have devices that are allocated here: ` (devices.owned wants nodes with example.com/a=b)`."""
+    policy = problem.policy
+    return f" (devices.owned wants {policy.owned.wanted})" if policy.tells_inventory and policy.owned.node_terms else ""
 
 
 def _taints(problem: Problem, supply: DeviceSupply) -> str:

@@ -85,7 +85,7 @@ class Greedy:
     condition_of: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     changed: list[int] = field(default_factory=list)
     """Nodes that pods were placed on, in order."""
-    standings: dict[tuple[int, tuple[Part, ...]], NodeRatings] = field(default_factory=dict)
+    standings: dict[tuple[int, tuple[Part, ...], State], NodeRatings] = field(default_factory=dict)
     anchors: dict[int, Mask] = field(default_factory=dict)
     trackers: list[Tracker] = field(default_factory=list)
     stop: Callable[[], bool] = _never
@@ -291,14 +291,14 @@ class Greedy:
         A pod changes one node: for the next one of a class only those are rated anew that pods were placed on since.
         Rules among pods reach farther, and a class of one pod is not asked again.
         """
-        if self.trackers or pod_class.shared or pod_class.size == 1:
+        if self.trackers or pod_class.shared or (pod_class.size == 1 and not self.quotas.rules.of_class):
             return self._rated_at(pod_class, parts, slice(None), self.open_nodes(pod_class))
-        key, beyond = (pod_class.index, parts), (self.wide, self.quotas.key(pod_class))
+        key = self.quotas.alike(pod_class), parts, self.quotas.key(pod_class)
         known = self.standings.get(key)
-        if known is None or known.wide != beyond:
+        if known is None or known.wide != self.wide:
             ratings = self._rated_at(pod_class, parts, slice(None), self._roomy(pod_class, slice(None)))
             if len(self.standings) < self.problem.params.greedy_cached_classes:
-                self.standings[key] = NodeRatings(ratings, len(self.changed), beyond)
+                self.standings[key] = NodeRatings(ratings, len(self.changed), self.wide)
             return ratings
         if known.changes < len(self.changed):
             nodes = np.array(self.changed[known.changes :], dtype=np.int64)

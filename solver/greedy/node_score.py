@@ -39,7 +39,7 @@ class NodeRatings:
 
     ratings: npt.NDArray[np.int64]
     changes: int
-    wide: tuple[State, ...]
+    wide: State
 
 
 def score(cost: Cost) -> int:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from solver.arrays import Mask
 from solver.domain import Reason
+from solver.problem.costs.cost_model import LimitedNodes
 from solver.problem.problem import PodClass, Problem
 from solver.rules.forms.domains import NO_DOMAIN, Domains
 from solver.rules.forms.inter_pod import AffinityRule, AntiAffinityRule, InterPodRules, SpreadRule
@@ -195,6 +196,46 @@ class InterPodTracker:
         return InterPodTracker(tuple(each.copy() for each in self.rules), self.of_class)
 
 
+@dataclass(slots=True, eq=False)
+class AddedNodesTracker:
+    """What limits of nodes to add leave, and which nodes are open: those in use, and those that fit in what is left."""
+
+    limits: tuple[LimitedNodes, ...]
+    used: Mask
+    open: Mask
+
+    @classmethod
+    def of(cls, limits: tuple[LimitedNodes, ...]) -> "AddedNodesTracker":
+        """Start with no node in use."""
+        used = np.zeros(len(limits[0].size_of), dtype=np.bool_)
+        return cls(limits, used, _within(limits))
+
+    def mask(self, pod_class: PodClass) -> Mask:  # noqa: ARG002 - limits are about nodes, whatever pod comes there
+        """Nodes that exist, are in use, or can be added beside those."""
+        return self.open
+
+    def objections(self, pod_class: PodClass) -> Iterator[tuple[Mask, Reason]]:  # noqa: ARG002 - as above
+        """Return nothing: what limits keep from being added is no reason of a node."""
+        return iter(())
+
+    def take(self, pod_class: PodClass, node: int) -> None:  # noqa: ARG002 - as above
+        """Note that a node is in use."""
+        if not self.used[node]:
+            self.used[node] = True
+            self.limits = tuple(each.beside([node]) for each in self.limits)
+            self.open = self.used | _within(self.limits)
+
+    def copy(self) -> "AddedNodesTracker":
+        """Copy which nodes are in use."""
+        return AddedNodesTracker(self.limits, self.used.copy(), self.open)
+
+
+def _within(limits: Iterable[LimitedNodes]) -> Mask:
+    """Return the nodes that all limits leave; those that exist have nothing of them."""
+    found: Mask = np.logical_and.reduce([(each.size_of == 0) | (each.size_of <= each.left) for each in limits])
+    return found
+
+
 class Tracker(Protocol):
     """Follows one kind of rule; `copy` gives an independent one in the same state."""
 
@@ -214,6 +255,8 @@ class Tracker(Protocol):
 def trackers(problem: Problem) -> list[Tracker]:
     """Return the trackers that a problem needs, with nothing placed yet."""
     found: list[Tracker] = []
+    if problem.costs.node_limits:
+        found.append(AddedNodesTracker.of(problem.costs.node_limits))
     if problem.rules.limits:
         found.append(LimitTracker.of(problem.rules.limits))
     if problem.rules.inter_pod.concerned:

@@ -39,6 +39,9 @@ class QuotaTracker:
     nodes: list[frozenset[int]]
     bounds: dict[int, _Bound] = field(default_factory=dict)
     """By class; copies share them."""
+    twins: dict[int, int] = field(default_factory=dict)
+    firsts: dict[tuple[object, bytes], int] = field(default_factory=dict)
+    """The first of the classes that nodes are rated alike for, by class, and by what ratings depend on."""
     known: dict[int, State] = field(default_factory=dict)
     """The states of classes on nodes that no quota uses, since something was taken last."""
 
@@ -49,18 +52,11 @@ class QuotaTracker:
 
     def state(self, pod_class: PodClass, node: int = -1) -> State:
         """Return what is left for a pod by key, on a node or (-1) on one that no quota uses yet; () without limits."""
-        bound = self._bound(pod_class)
-        if bound is None:
-            return ()
         base = self.known.get(pod_class.index)
         if base is None:
-            found = list(bound.start)
-            for number, position in bound.units:
-                found[position] = min(found[position], self.left[number])
-            for number, position in bound.nodes:
-                found[position] = 0 if self.left[number] <= 0 else found[position]
-            base = self.known[pod_class.index] = tuple(found)
-        if node < 0 or not bound.nodes:
+            base = self.known[pod_class.index] = self._base(pod_class)
+        bound = self._bound(pod_class) if node >= 0 and self.rules.count_nodes else None
+        if bound is None or not bound.nodes:
             return base
         opened = list(base)
         for position in {position for _, position in bound.nodes}:
@@ -68,6 +64,17 @@ class QuotaTracker:
             is_open = all(self.left[number] > 0 or node in self.nodes[number] for number in of_key)
             opened[position] = UNLIMITED if is_open else 0
         return tuple(opened)
+
+    def _base(self, pod_class: PodClass) -> State:
+        bound = self._bound(pod_class)
+        if bound is None:
+            return ()
+        found = list(bound.start)
+        for number, position in bound.units:
+            found[position] = min(found[position], self.left[number])
+        for number, position in bound.nodes:
+            found[position] = 0 if self.left[number] <= 0 else found[position]
+        return tuple(found)
 
     def _bound(self, pod_class: PodClass) -> _Bound | None:
         """Return the limits of a class, None where it has none."""
@@ -86,7 +93,8 @@ class QuotaTracker:
 
     def variants(self, pod_class: PodClass, node_count: int) -> Iterator[tuple[State, Mask | None]]:
         """Yield what is left for a pod of a class with the nodes where that is so; None for all nodes."""
-        base, bound = self.state(pod_class), self._bound(pod_class)
+        base = self.state(pod_class)
+        bound = self._bound(pod_class) if self.rules.count_nodes else None
         open_nodes: dict[int, Mask] = {}
         for number, position in bound.nodes if bound is not None else ():
             if self.left[number] <= 0:
@@ -107,23 +115,42 @@ class QuotaTracker:
 
     def key(self, pod_class: PodClass) -> State:
         """Return what ratings of nodes depend on, apart from the nodes themselves."""
-        bound = self._bound(pod_class)
+        bound = self._bound(pod_class) if self.rules.count_nodes else None
         if bound is None:
-            return ()
+            return self.state(pod_class)
         return (*self.state(pod_class), *(int(self.left[number] > 0) for number, _ in bound.nodes))
+
+    def alike(self, pod_class: PodClass) -> int:
+        """
+        Return the first class that nodes are rated alike for as long as what is left for both is the same.
+
+        Pods that differ in their quotas alone have classes of their own. Where nodes count, each class has its own.
+        """
+        found = self.twins.get(pod_class.index)
+        if found is None:
+            bound, found = self._bound(pod_class), pod_class.index
+            if bound is not None and not bound.nodes:
+                found = self.firsts.setdefault((pod_class.requests, pod_class.verdicts.allowed.tobytes()), found)
+            self.twins[pod_class.index] = found
+        return found
 
     def take(self, pod_class: PodClass, node: int, before: State, after: State) -> None:
         """Count a pod on a node, by what was left for it before and after it was served."""
-        self.known.clear()
         for number in self.rules.of_class.get(pod_class.index, ()):
             limit = self.rules.limits[number]
             taken = before[limit.position] - after[limit.position]
             if not limit.counts_nodes:
                 self.left[number] -= taken
+                is_seen = self.left[number] < self.rules.enough[number]
             elif taken and node not in self.nodes[number]:
                 self.left[number] -= 1
                 self.nodes[number] |= {node}
+                is_seen = self.left[number] <= 0
+            else:
+                continue
+            if is_seen:
+                self.known.clear()
 
     def copy(self) -> "QuotaTracker":
         """Copy what is left."""
-        return QuotaTracker(self.rules, list(self.left), list(self.nodes), self.bounds)
+        return QuotaTracker(self.rules, list(self.left), list(self.nodes), self.bounds, self.twins, self.firsts)

@@ -7,7 +7,7 @@ import numpy as np
 
 from solver.arrays import Amounts
 from solver.domain import SearchStage
-from solver.model import devices, gangs, inter_pod, objective, pods, quota_rows, rounding_cuts, victims
+from solver.model import devices, gangs, inter_pod, node_prices, objective, pods, quota_rows, rounding_cuts, victims
 from solver.model.cells import Cell, Cells, single
 from solver.model.form import IntegerForm
 from solver.model.variables import CellCapacity, DemandPool, Owner, PartAt, Variables
@@ -55,6 +55,7 @@ def build(
         rounding_cuts.add_rounding_cuts(variables)
     devices.add_device_identity(variables)
     objective.add_levels(variables)
+    node_prices.respect_limits(variables)
     variables.form.stop = None  # what is added later, to a model that stands, is little
     return variables
 

@@ -1,10 +1,10 @@
 """
 The levels of nodes that are added: what they cost, and how many they are.
 
-A cell of such nodes has a variable that counts those in use. What pods take there is within what the counted nodes
-have, resource by resource and device budget by device budget: a relaxation pays for the share of a node that is taken.
-Nodes of one shape are equal, so in a solution those in use are the first ones (`compacted`), and the exact model
-requires it (`use_first_ones`).
+A cell of such nodes has a variable that counts those in use, which limits of shapes are about, too. What pods take
+there is within what the counted nodes have, resource by resource and device budget by device budget: a relaxation pays
+for the share of a node that is taken. Nodes of one shape are equal, so in a solution those in use are the first ones
+(`compacted`), and the exact model requires it (`use_first_ones`).
 """
 
 from collections import defaultdict
@@ -104,6 +104,17 @@ def _limit(variables: Variables, cell: Cell, pods: dict[int, int], used: int) ->
     opened = variables.opened_nodes.get(cell.index)
     if opened is not None:  # the rows of device budgets are written for it
         form.require(Expression({opened: 1, used: -1}), "added node", high=0)
+
+
+def respect_limits(variables: Variables) -> None:
+    """Nodes in use have no more together than the limits of their shapes leave."""
+    limits = variables.problem.costs.node_limits
+    used = _counted(variables) if limits else {}
+    for limit in limits:
+        total = Expression()
+        for cell, variable in used.items():
+            total.add(variable, int(limit.size_of[variables.cell(cell).nodes[0]]))
+        variables.form.require(total, "limit of added nodes", high=limit.left)
 
 
 def use_first_ones(variables: Variables) -> None:

@@ -51,7 +51,8 @@ class PreemptionContext:
     """
     What stays the same while the preemptors of a plan are served; `policy` is that of `problem` without scores.
 
-    `lowest_planned` is the lowest priority of the pods that the plan places, `has_leaving` says that pods leave anyway.
+    `delayed` are pods for which no other pod is evicted yet. `lowest_planned` is the lowest priority of the pods that
+    the plan places, `has_leaving` says that pods leave anyway.
     """
 
     problem: Problem
@@ -60,6 +61,7 @@ class PreemptionContext:
     cache: SolverCache
     pdbs: PdbIndex
     preemptors: tuple[Preemptor, ...]
+    delayed: frozenset[PodId]
     lowest_planned: int
     has_leaving: bool
     kept: KeptPods

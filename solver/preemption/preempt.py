@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from solver.domain import NEVER_PREEMPT, Batch, Budget, GangId, Plan, Pod, PodId, ReasonCode
+from solver.domain import NEVER_PREEMPT, Batch, Budget, GangId, Plan, Pod, PodId, ReasonCode, Snapshot
 from solver.extract import Extracted
 from solver.preemption import nominated_room, preemption_state, what_if
 from solver.preemption.cluster_state import is_coupled
@@ -59,15 +59,26 @@ def add_preemptions(problem: Problem, plan: Plan, budget: Budget, cache: SolverC
     every = _preemptors(problem, plan) if rules.is_enabled and plan.unplaced else ()
     if not every:
         return PreemptedPlan(_with_kept_pods(problem, plan, budget), None)
-    preemptors = DelayedPreemptors.of(every, problem.batch, rules)
-    found = _served(problem, plan, preemptors.ready, budget, cache) if preemptors.ready else PreemptedPlan(plan, None)
-    return found._replace(plan=preemptors.explained(found.plan, rules))
+    delayed = DelayedPreemptors.of(every, problem.batch, plan, rules)
+    if len(delayed.preemptors) == len(every) and not _has_leaving(problem.snapshot):
+        return PreemptedPlan(delayed.explained(plan, rules), None)
+    found = _served(problem, plan, every, delayed.pods, (budget, cache))
+    return found._replace(plan=delayed.explained(found.plan, rules))
+
+
+def _has_leaving(snapshot: Snapshot) -> bool:
+    return bool(snapshot.leaving) or any(pod.is_deleting for pod in snapshot.pods)
 
 
 def _served(
-    problem: Problem, plan: Plan, preemptors: tuple[Preemptor, ...], budget: Budget, cache: SolverCache
+    problem: Problem,
+    plan: Plan,
+    preemptors: tuple[Preemptor, ...],
+    delayed: frozenset[PodId],
+    means: tuple[Budget, SolverCache],
 ) -> PreemptedPlan:
-    """Find victims for some preemptors."""
+    """Find room that pods leave anyway, and victims for the preemptors that are not delayed."""
+    budget, cache = means
     own = _own_time(budget)
     placed = {each.pod for each in plan.placements}
     planned = (pod.priority for pod in problem.batch.pods if pod.id in placed)
@@ -79,8 +90,9 @@ def _served(
         cache=cache,
         pdbs=pdbs,
         preemptors=preemptors,
+        delayed=delayed,
         lowest_planned=min(planned, default=_NO_PRIORITY),
-        has_leaving=bool(problem.snapshot.leaving) or any(pod.is_deleting for pod in problem.snapshot.pods),
+        has_leaving=_has_leaving(problem.snapshot),
         kept=_kept_pods(problem, pdbs),
     )
     plan, state = _rearranged(context, plan, preemption_state.serve(context, plan))

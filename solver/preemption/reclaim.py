@@ -8,10 +8,9 @@ first, gangs whole. Which of the candidates go is decided with all other victims
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 from solver import held_room
-from solver.domain import Claim, Pod, PodId, PreemptionRules, QuotaKey, Snapshot
+from solver.domain import Claim, Pod, PodId, PreemptionRules, QuotaKey, QuotaShape, QuotaTree, Snapshot
 from solver.preemption.dry_run import PreemptionContext, Preemptor
 from solver.preemption.victims import ran_seconds, victim_priority
 from solver.problem.problem import Problem
@@ -52,8 +51,9 @@ def _asked(problem: Problem, cache: QuotaCache, classes: Sequence[int], left: di
     rules, asked = problem.rules.quotas, dict[int, int]()
     for index, number in ((each, number) for each in classes for number in rules.of_class.get(each, ())):
         limit = rules.limits[number]
-        if limit.is_guarantee and not limit.counts_nodes:
-            asked[number] = asked.get(number, 0) + rules.most[index][limit.position]
+        if limit.is_guarantee:  # whatever node a pod gets, it may be one more
+            most_units = 1 if limit.counts_nodes else rules.most[index][limit.position]
+            asked[number] = asked.get(number, 0) + most_units
             most, held = cache.within(problem.classes[index].guarantee, limit.key)
             left.setdefault(number, most - held)
     return asked
@@ -69,14 +69,18 @@ def by_quotas(context: PreemptionContext, snapshot: Snapshot, preemptors: Sequen
     return list(groups.values())
 
 
+_Counted = tuple[QuotaKey, str]
+"""What a claim counts for; where nodes count, for each of its nodes."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Borrowed:
     """What the pods of a snapshot hold of what quotas count: the same for preemptors of all quotas."""
 
     snapshot: Snapshot
-    units: list[tuple[tuple[Pod, ...], dict[QuotaKey, int]]]
+    units: list[tuple[tuple[Pod, ...], Counter[_Counted]]]
     """Pods of one priority that have run long enough, the youngest first, with what their claims count for."""
-    kept: Counter[tuple[int, QuotaKey]]
+    kept: Counter[tuple[int, _Counted]]
     """What is held for pods to come, by quota: only what pods hold counts as borrowed."""
 
     @classmethod
@@ -88,10 +92,10 @@ class Borrowed:
         for claim in snapshot.claims:
             for consumer in claim.reserved_for if claim.allocation is not None else ():
                 claims.setdefault(consumer.uid, []).append(claim)
-        kept: Counter[tuple[int, QuotaKey]] = Counter()
+        kept: Counter[tuple[int, _Counted]] = Counter()
         for claim in filter(held_room.is_place, snapshot.claims):
-            for key, amount, _ in cache.holdings.charges.get(id(claim), ()):
-                kept.update({(index, key): amount for index in tree.chain(claim.id.namespace)})
+            for key, amount, node in cache.holdings.charges.get(id(claim), ()):
+                kept.update({(index, (key, node)): amount for index in tree.chain(claim.id.namespace)})
         units = [(unit, _counted(cache, unit, claims)) for unit in _units(snapshot, context.rules, priority)]
         return cls(snapshot, units, kept)
 
@@ -103,21 +107,67 @@ def borrowers(context: PreemptionContext, found: Borrowed, preemptors: Sequence[
     own = {index for preemptor in preemptors for pod in preemptor for index in tree.chain(pod.id.namespace)}
     keys = {each.key for index in own for each in tree.quotas[index].resources if each.guarantee}
     chosen: set[PodId] = set()
-    left: dict[tuple[int, QuotaKey], int] = {}
+    spare = _Spare(tree, cache, found)
     for unit, counted in found.units:
         leaf = tree.leaf_of.get(unit[0].id.namespace, -1)
-        if leaf < 0 or leaf in own:
+        if leaf < 0 or leaf in own or all(key not in keys for key, _ in counted):
             continue
         losing = [index for index in tree.chains[leaf] if index not in own]  # what those above both hold stays
-        for index, key in product(losing, counted):
-            left.setdefault((index, key), cache.held(index, key) - found.kept[index, key] - tree.guarantee(index, key))
-        if not keys.isdisjoint(counted) and all(
-            counted[key] <= left[index, key] for index, key in product(losing, counted)
-        ):
+        if all(spare.covers(index, counted) for index in losing):
             chosen.update(pod.id for pod in unit)
-            for index, key in product(losing, counted):
-                left[index, key] -= counted[key]
+            for index in losing:
+                spare.take(index, counted)
     return frozenset(chosen)
+
+
+class _Spare:
+    """
+    What pods of a quota hold beyond its guarantee, as pods are chosen to go.
+
+    A node is given up with the last of its claims: pods that leave others on their nodes give none.
+    """
+
+    def __init__(self, tree: QuotaTree, cache: QuotaCache, found: Borrowed) -> None:
+        self._tree, self._cache, self._kept = tree, cache, found.kept
+        self._left: dict[tuple[int, QuotaKey], int] = {}
+        self._users: dict[tuple[int, QuotaKey], Counter[str]] = {}
+        """How many claims of pods are on each node."""
+
+    def covers(self, index: int, counted: Mapping[_Counted, int]) -> bool:
+        """Whether a quota keeps its guarantees without what some pods count for."""
+        return all(amount <= self._of(index, key) for key, amount in self._lost(index, counted).items())
+
+    def take(self, index: int, counted: Mapping[_Counted, int]) -> None:
+        """Let the pods go."""
+        for key, amount in self._lost(index, counted).items():
+            self._left[index, key] -= amount
+        for (key, node), amount in counted.items():
+            if node:
+                self._users[index, key][node] -= amount
+
+    def _lost(self, index: int, counted: Mapping[_Counted, int]) -> Counter[QuotaKey]:
+        lost = Counter[QuotaKey]()
+        for (key, node), amount in counted.items():
+            lost[key] += (self._on(index, key)[node] <= amount) if node else amount
+        return lost
+
+    def _of(self, index: int, key: QuotaKey) -> int:
+        if (index, key) not in self._left:
+            if key.shape == QuotaShape.WHOLE_NODES:
+                held = sum(count > 0 for count in self._on(index, key).values())
+            else:
+                held = self._cache.held(index, key) - self._kept[index, (key, "")]
+            self._left[index, key] = held - self._tree.guarantee(index, key)
+        return self._left[index, key]
+
+    def _on(self, index: int, key: QuotaKey) -> Counter[str]:
+        if (index, key) not in self._users:
+            users = Counter[str]()
+            for namespace in self._cache.namespaces(index):
+                users.update(self._cache.holdings.nodes.get((namespace, key), ()))
+            users.subtract({node: count for (at, (of, node)), count in self._kept.items() if (at, of) == (index, key)})
+            self._users[index, key] = users
+        return self._users[index, key]
 
 
 def _units(snapshot: Snapshot, rules: PreemptionRules, priority: int) -> list[tuple[Pod, ...]]:
@@ -137,13 +187,12 @@ def _units(snapshot: Snapshot, rules: PreemptionRules, priority: int) -> list[tu
     return sorted(found, key=lambda unit: (-min(pod.started for pod in unit), unit[0].id))
 
 
-def _counted(cache: QuotaCache, unit: Sequence[Pod], claims: Mapping[str, Sequence[Claim]]) -> dict[QuotaKey, int]:
+def _counted(cache: QuotaCache, unit: Sequence[Pod], claims: Mapping[str, Sequence[Claim]]) -> Counter[_Counted]:
     """Add up what the claims of pods count for, each claim once."""
-    found: dict[QuotaKey, int] = {}
-    holdings = cache.holdings
+    found: Counter[_Counted] = Counter()
     for claim in _each_once(unit, claims):
-        for key, amount, _ in holdings.charges.get(id(claim), ()):
-            found[key] = found.get(key, 0) + amount
+        for key, amount, node in cache.holdings.charges.get(id(claim), ()):
+            found[key, node] += amount
     return found
 
 

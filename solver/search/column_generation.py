@@ -12,6 +12,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import le
 from typing import Final, NamedTuple
 
 from solver.domain import Budget, SearchStage
@@ -39,18 +40,23 @@ class DiveResult(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Dive:
-    """A solution in the making: what levels have to reach yet, nodes still free by each, pods left by family."""
+    """
+    A solution in the making.
+
+    What levels have to reach yet; nodes still free by each; pods left by family; what limits of added nodes leave.
+    """
 
     pool: ColumnPool
     required: Values
     free: list[list[int]]
     left: Counter[int]
+    limits: list[int]
     choices: list[Choice] = field(default_factory=list)
 
     def after(self, columns: Mapping[Column, int]) -> "_Dive":
         """What it is with some columns taken."""
         free, left = [list(nodes) for nodes in self.free], Counter(self.left)
-        state = _Dive(self.pool, self.required, free, left, list(self.choices))
+        state = _Dive(self.pool, self.required, free, left, list(self.limits), list(self.choices))
         for column, count in columns.items():
             for _ in range(count):
                 state.take(column)
@@ -70,7 +76,7 @@ class _Dive:
 
     def solve_rest(self, level: int) -> Master:
         """Solve the master of the nodes and pods that are left."""
-        rest = replace(self.pool, nodes=[len(nodes) for nodes in self.free], pods=self.left)
+        rest = replace(self.pool, nodes=[len(nodes) for nodes in self.free], pods=self.left, limits=self.limits)
         found = rest.bound(level, self.required, _NO_CEILING)
         self.pool.spent = rest.spent
         return found
@@ -80,15 +86,18 @@ class _Dive:
         return math.floor(master.score + TOLERANCE) - self.required[master.level]
 
     def take(self, column: Column) -> bool:
-        """Put a column on a free node, as far as its pods are left; False where there is no node or no pod."""
+        """Put a column on a free node, as far as its pods are left; False without node, pod, or room in limits."""
         taken, held = Counter[int](), []
-        for choice in self.pool.choices(column) if self.free[column.node_class] else ():
+        sizes = self.pool.sizes(column.node_class)
+        is_open = self.free[column.node_class] and all(map(le, sizes, self.limits))
+        for choice in self.pool.choices(column) if is_open else ():
             family = self.pool.problem.classes[choice.pod_class].family
             if taken[family] < self.left[family]:
                 taken[family] += 1
                 held.append(choice._replace(node=self.free[column.node_class][0]))
         if held:
             self.free[column.node_class].pop(0)
+            self.limits = [left - size for left, size in zip(self.limits, sizes, strict=True)]
             self.left -= taken
             self.choices += held
             takes_whole_column = taken == Counter(dict(column.counts))
@@ -100,7 +109,7 @@ class _Dive:
 def dive(pool: ColumnPool, master: Master, fixed_part: Solution) -> DiveResult:
     """Round a solved master to a solution (diving heuristic); `fixed_part` holds the choices outside the columns."""
     params, free = pool.problem.params, [list(each.nodes) for each in pool.node_classes]
-    state = _Dive(pool, master.known, free, Counter(pool.pods))
+    state = _Dive(pool, master.known, free, Counter(pool.pods), list(pool.limits))
     target, mistakes, last_nodes = state.surplus(master), 0, None
     while master.used and not pool.is_spent():
         if last_nodes is None and state.is_small():
@@ -124,7 +133,8 @@ def dive(pool: ColumnPool, master: Master, fixed_part: Solution) -> DiveResult:
 
 def solution_of(pool: ColumnPool, known: Values, used: Mapping[Column, int], fixed_part: Solution) -> Solution:
     """Make a solution of columns with their multiplicity (`used`); pods that were placed already are left out."""
-    state = _Dive(pool, known, [list(each.nodes) for each in pool.node_classes], Counter(pool.pods)).after(used)
+    free = [list(each.nodes) for each in pool.node_classes]
+    state = _Dive(pool, known, free, Counter(pool.pods), list(pool.limits)).after(used)
     return Solution(fixed_part.choices + state.choices, fixed_part.shared)
 
 
@@ -189,6 +199,7 @@ def _form(pool: ColumnPool, columns: list[Column], level: int) -> tuple[IntegerF
                 levels[index].add(variable, column.worth[index])
     for each, total in nodes.items():
         form.require(total, "nodes of a class", high=pool.nodes[each])
+    _limit_added_nodes(form, pool, nodes)
     for family, total in served.items():
         variable = form.variable(0, pool.pods[family])
         total.add(variable)
@@ -197,6 +208,14 @@ def _form(pool: ColumnPool, columns: list[Column], level: int) -> tuple[IntegerF
             if worth.get(family):
                 expression.add(variable, worth[family])
     return form, levels, list(served)
+
+
+def _limit_added_nodes(form: IntegerForm, pool: ColumnPool, nodes: Mapping[int, Expression]) -> None:
+    for number, left in enumerate(pool.limits):
+        limited = Expression()
+        for each, total in nodes.items():
+            limited.add_scaled(total, pool.sizes(each)[number])
+        form.require(limited, "limit of added nodes", high=left)
 
 
 def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> BoundedSolution | None:
@@ -214,7 +233,8 @@ def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -
     if not found:
         return None
     pods = Counter({family[0].family: family[0].size for family in part.families})
-    pool = ColumnPool(part, found, [len(each.nodes) for each in found], pods, budget)
+    limits = [limit.left for limit in part.costs.node_limits]
+    pool = ColumnPool(part, found, [len(each.nodes) for each in found], pods, budget, limits)
     pool.learn(start)
     known = evaluate(problem, start)
     only_packing = bound.only_packing_open(problem, bound.levels_from_bounds(problem, known, bounds))

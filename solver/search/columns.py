@@ -76,16 +76,26 @@ class Column:
 
 @dataclass(slots=True, eq=False)
 class ColumnPool:
-    """Columns found so far; `nodes` counts those to fill by node class, `pods` those to place by family."""
+    """
+    Columns found so far; `nodes` counts those to fill by node class, `pods` those to place by family.
+
+    `limits` is what limits of added nodes leave (`NodePrices.limits`).
+    """
 
     problem: Problem
     node_classes: list[NodeClass]
     nodes: list[int]
     pods: Counter[int]
     budget: Budget
+    limits: list[int] = field(default_factory=list)
     columns: dict[tuple[int, tuple[tuple[int, int], ...], Values], Column] = field(default_factory=dict)
     decoded: dict[Column, tuple[Choice, ...]] = field(default_factory=dict)
     spent: float = 0.0
+
+    def sizes(self, node_class: int) -> list[int]:
+        """Return what a node of a node class has of each limit of added nodes."""
+        node = self.node_classes[node_class].nodes[0]
+        return [int(limit.size_of[node]) for limit in self.problem.costs.node_limits]
 
     def choices(self, column: Column) -> tuple[Choice, ...]:
         """Say how the pods of a column are served, on the first node of its class; worked out when it is asked for."""
@@ -150,7 +160,7 @@ class ColumnPool:
             effort = replace(Effort.within(self.budget, params.pricing_seconds, presolve=False), workers=1)
             pods = node_class.variables.pods.items()
             left = {variable: self.pods[classes[pod_class].family] for (pod_class, _), variable in pods}
-            result = node_class.pricing_model.maximize(master.reduced_cost(node_class), effort, upper=left)
+            result = node_class.pricing_model.maximize(master.reduced_cost(index), effort, upper=left)
             self.spent += result.deterministic_seconds + params.pricing_overhead_seconds
             if result.status is EngineStatus.INFEASIBLE:
                 raise ContradictionError("pricing finds no column, not even the one that holds nothing")
@@ -167,7 +177,8 @@ class Master:
 
     `value` is what the level is worth, `score` the same less the penalty for what earlier levels miss. Columns that
     need more pods than are left do not count. `pod_prices` are by family, `level_prices` by earlier level; both are
-    integers, scaled by `SearchParams.price_scale`.
+    integers, scaled by `SearchParams.price_scale`. `limit_prices` are those of limits of added nodes, by what a node
+    has of them; they are neither.
     """
 
     columns: ColumnPool
@@ -179,6 +190,7 @@ class Master:
     used: dict[Column, float] = field(default_factory=dict)
     pod_prices: dict[int, int] = field(default_factory=dict)
     level_prices: list[int] = field(default_factory=list)
+    limit_prices: list[float] = field(default_factory=list)
     taken: list[Column] = field(default_factory=list)
     seen: int = 0
     programme: LinearProgram = field(default_factory=LinearProgram)
@@ -189,7 +201,8 @@ class Master:
         nodes = [programme.row(high=count) for count in self.columns.nodes]
         pods = {family: programme.row(high=count) for family, count in self.columns.pods.items() if count}
         earlier = [programme.row(low=known) for known in self.known[: self.level]]
-        self.rows = _Rows(nodes, pods, earlier)
+        limits = [programme.row(high=left) for left in self.columns.limits]
+        self.rows = _Rows(nodes, pods, earlier, limits)
         penalty = self.columns.problem.params.earlier_level_penalty
         for index, row in enumerate(earlier):
             programme.column({row: 1}, worth=-(penalty ** min(2, self.level - index)))
@@ -205,6 +218,7 @@ class Master:
         scale = self.columns.problem.params.price_scale
         self.pod_prices = {family: max(0, round(found.duals[row] * scale)) for family, row in self.rows.pods.items()}
         self.level_prices = [max(0, round(-found.duals[row] * scale)) for row in self.rows.earlier]
+        self.limit_prices = [max(0.0, found.duals[row]) for row in self.rows.limits]
         amounts = zip(self.taken, found.used[self.level :], strict=True)
         self.used = {column: amount for column, amount in amounts if amount > _TINY}
         self.value = sum(column.worth[self.level] * amount for column, amount in self.used.items())
@@ -212,29 +226,47 @@ class Master:
         return True
 
     def _take(self, column: Column) -> None:
-        """Let a column take part, if there are nodes and pods for it."""
+        """Let a column take part, if there are nodes and pods for it, and limits leave such a node."""
         nodes, pods = self.columns.nodes[column.node_class], self.columns.pods
+        sizes = self.columns.sizes(column.node_class)
         if not nodes or any(count > pods[family] for family, count in column.counts):
+            return
+        if any(size > left for size, left in zip(sizes, self.columns.limits, strict=True)):
             return
         amounts = {self.rows.nodes[column.node_class]: 1}
         amounts |= {self.rows.pods[family]: count for family, count in column.counts}
         amounts |= {row: column.worth[index] for index, row in enumerate(self.rows.earlier) if column.worth[index]}
+        amounts |= {row: size for row, size in zip(self.rows.limits, sizes, strict=True) if size}
         self.programme.column(amounts, worth=column.worth[self.level], most=nodes)
         self.taken.append(column)
 
     def lagrangian_constant(self) -> int:
-        """Return the constant of the Lagrangian bound: pods and earlier levels, at their prices."""
+        """Return the constant of the Lagrangian bound: pods, earlier levels and limits, at their prices."""
         pods = sum(price * self.columns.pods[family] for family, price in self.pod_prices.items())
-        return pods - sum(price * self.known[index] for index, price in enumerate(self.level_prices))
+        levels = sum(price * self.known[index] for index, price in enumerate(self.level_prices))
+        limits = self._limit_price(self.columns.limits)
+        return pods - levels + (math.ceil(limits) + 1 if limits else 0)  # 1: more than floats are wrong by
 
-    def reduced_cost(self, node_class: NodeClass) -> Expression:
-        """Return the reduced cost of a column, to be maximised: its worth less the prices of its pods."""
-        objective = Expression()
-        for index, level in enumerate(node_class.variables.form.levels[: self.level + 1]):
+    def _limit_price(self, amounts: list[int]) -> float:
+        """Return the price of amounts of each limit, scaled."""
+        scale = self.columns.problem.params.price_scale
+        return sum(price * amount for price, amount in zip(self.limit_prices, amounts, strict=True)) * scale
+
+    def reduced_cost(self, node_class: int) -> Expression:
+        """
+        Return the reduced cost of a column of a node class, to be maximised.
+
+        It is its worth less the prices of its pods, and, where the node is an added one, of what it has of limits.
+        """
+        objective, variables = Expression(), self.columns.node_classes[node_class].variables
+        limits = math.floor(self._limit_price(self.columns.sizes(node_class)))
+        for variable in variables.added_nodes.values() if limits else ():
+            objective.add(variable, -limits)
+        for index, level in enumerate(variables.form.levels[: self.level + 1]):
             price = self.columns.problem.params.price_scale if index == self.level else self.level_prices[index]
             if price:
                 objective.add_scaled(level.expression, price)
-        for (pod_class, _), variable in node_class.variables.pods.items():
+        for (pod_class, _), variable in variables.pods.items():
             price = self.pod_prices.get(self.columns.problem.classes[pod_class].family, 0)
             if price:
                 objective.add(variable, -price)
@@ -242,8 +274,9 @@ class Master:
 
 
 class _Rows(NamedTuple):
-    """Rows of a master: by node class, by family, and by earlier level."""
+    """Rows of a master: by node class, by family, by earlier level, and by limit of added nodes."""
 
     nodes: list[int]
     pods: dict[int, int]
     earlier: list[int]
+    limits: list[int]

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solver.arrays import Mask
 from solver.domain import Budget, LevelReport
 from solver.domain.disjoint_sets import DisjointSets
 from solver.model import build, objective
@@ -120,10 +121,15 @@ def _by_rules(problem: Problem) -> Iterable[set[int]]:
         yield set(spread_cost.classes)
     for affinity_cost in cost_model.affinity_costs:
         yield set(affinity_cost.classes | affinity_cost.mates)
+    yield from (_on_any(problem, limit.size_of > 0) for limit in problem.costs.node_limits)
     yield set(problem.rules.inter_pod.concerned)
     yield {each.index for each in problem.classes if each.volumes is not None}
     if problem.layout.wide_types or problem.available.wide_state:
         yield {each.index for each in problem.classes if each.shared or _reaches_wide(problem, each)}
+
+
+def _on_any(problem: Problem, nodes: Mask) -> set[int]:
+    return {each.index for each in problem.classes if each.verdicts.allowed[nodes].any()}
 
 
 def _reaches_wide(problem: Problem, pod_class: PodClass) -> bool:

@@ -14,6 +14,7 @@ from solver.engines import cpsat
 from solver.engines.cpsat import Effort, EngineStatus
 from solver.model import assignment, build, cells
 from solver.model.form import Expression, LevelExpression, OutOfTimeError
+from solver.problem.costs.cost_model import NodePrices
 from solver.problem.devices.layout import type_at
 from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.problem import PodRules, Problem
@@ -86,7 +87,8 @@ def restricted(
     available = replace(problem.available, wide_state=_wide_left(problem, beside))
     quotas = NO_QUOTAS if by_quotas else quotas_beside(problem, beside)
     rules = PodRules(gangs=tuple(gangs), reserved=problem.rules.reserved, quotas=quotas)
-    return replace(problem, classes=classes, shared=[], available=available, rules=rules)
+    costs = replace(problem.costs, nodes=_limits_beside(problem.costs.nodes, outside))
+    return replace(problem, classes=classes, shared=[], available=available, rules=rules, costs=costs)
 
 
 def solve(
@@ -150,6 +152,14 @@ def weighted(levels: Sequence[LevelExpression], upper: Sequence[int]) -> Express
 
 def _by_family(problem: Problem, choices: Iterable[Choice]) -> Counter[int]:
     return Counter(problem.classes[choice.pod_class].family for choice in choices)
+
+
+def _limits_beside(nodes: NodePrices | None, outside: Iterable[Choice]) -> NodePrices | None:
+    """Leave of limits what added nodes elsewhere do."""
+    if nodes is None:
+        return None
+    used = sorted({choice.node for choice in outside})
+    return replace(nodes, limits=tuple(each.beside(used) for each in nodes.limits))
 
 
 def _wide_left(problem: Problem, outside: Solution) -> tuple[int, ...]:

@@ -1,3 +1,4 @@
+from .added_nodes import check_added as check_added
 from .before_write import recheck as recheck
 from .checker import check as check
 from .holds.respected_holds import misfits as misfits

@@ -28,9 +28,11 @@ from solver.domain import (
     Policy,
     Preemption,
     Protection,
+    ReasonCode,
     SearchReport,
     SearchStatus,
     Snapshot,
+    Unplaced,
     Violation,
     open_seats,
     with_node_allocatable,
@@ -52,6 +54,7 @@ def violations(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy, che
     left = _without(snapshot, leaving, frees=True)
     arrived, made = plan.placements, plan.allocations
     unplaced = {each.pod for each in plan.unplaced}
+    kept = frozenset(each.pod for each in plan.unplaced if _is_kept_by_quota(each)) if snapshot.quotas else frozenset()
     budgets = _BudgetIndex(snapshot.budgets)
     yield from _counted(plan.preemptions, policy)
     for preemption in plan.preemptions:
@@ -64,7 +67,7 @@ def violations(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy, che
             if preemption.victims and (pod.preemption_policy == NEVER_PREEMPT or not policy.preemption.is_enabled):
                 yield broken(Rule.PREEMPTOR, pod.id, "it must not preempt other pods")
         yield from _victims(left, preemption, preemptors, policy, budgets)
-        yield from _delayed(preemption, preemptors, batch, policy)
+        yield from _delayed(preemption, preemptors, batch, policy, kept)
         named = {(each.pod, each.pod_uid, each.node) for each in preemption.victims}
         victims = {each.pod for each in preemption.victims}
         there = (pod for pod in left.pods if pod.id in victims)
@@ -148,10 +151,18 @@ def _gangs(left: Snapshot, found: Sequence[Pod]) -> Iterator[Violation]:
             yield broken(Rule.VICTIM_GANG, staying[0].id, message)
 
 
-def _delayed(preemption: Preemption, preemptors: Sequence[Pod], batch: Batch, policy: Policy) -> Iterator[Violation]:
+def _is_kept_by_quota(unplaced: Unplaced) -> bool:
+    return any(each.code is ReasonCode.QUOTA_EXCEEDED for each in unplaced.reasons)
+
+
+def _delayed(
+    preemption: Preemption, preemptors: Sequence[Pod], batch: Batch, policy: Policy, kept: frozenset[PodId]
+) -> Iterator[Violation]:
+    """Check that preemptors have waited, but for those in `kept`, which wait for a quota and for no node."""
     rules, waits = policy.preemption, dict(batch.preemption_waits)
     is_bound = rules.delay_seconds and _binding(preemptors, policy).minimum_run
-    if not (preemption.victims and is_bound) or any(each.nominated_node_name for each in preemptors):
+    is_chosen = any(each.nominated_node_name and each.uid not in waits for each in preemptors)
+    if not (preemption.victims and is_bound) or is_chosen or any(each.id in kept for each in preemptors):
         return
     for pod in preemptors:
         waited = waits.get(pod.uid, 0)

@@ -72,6 +72,9 @@ class Rule(StrEnum):
     NODE_PORTS = "NodePorts"
     """A host port of the pod belongs to another pod of the node."""
 
+    NODE_LIMIT = "NodeLimit"
+    """Nodes that are added would have more together than the limit of their pool leaves."""
+
     NODE_RESERVED = "NodeReserved"
     """A pod takes devices or resources that are reserved for a pod that was passed over for too long."""
 

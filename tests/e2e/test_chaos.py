@@ -248,3 +248,19 @@ def test_the_ending_waits_only_for_gangs_that_can_be_whole() -> None:
     of_group["metadata"]["annotations"] = {"chaos.dovetail.dev/minimum": "1"}
     assert _is_whole(of_group, [of_group], {Key("chaos", "w")})
     assert not _is_whole(of_group, [of_group], set())
+
+
+def movable(victim: Json) -> Json:
+    """The pod of a ReplicaSet: repairs may move it."""
+    return {**victim, "metadata": {**victim["metadata"], "ownerReferences": [{"kind": "ReplicaSet"}]}}
+
+
+def test_a_pod_that_a_repair_moves_is_evicted_for_no_other_pod_and_counts_in_its_budget_only(judge: Judge) -> None:
+    for second, name in enumerate(("a", "b", "c")):
+        judge.pod(movable(evicted(pod(name, "n1"), second)), second)
+    judge.plan({"status": {"moves": [{"uid": "a"}, {"uid": "b"}]}})
+
+    assert judge.findings == []
+    assert [each.subject for each in judge.finish()] == ["chaos/c"]
+    judge.pod(movable(evicted(pod("d", "n1", budget="some"))), 4.0)
+    assert [each.rule for each in judge.findings] == ["budget"]

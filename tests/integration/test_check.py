@@ -53,6 +53,9 @@ def test_before_and_after_an_installation(world: World, start: Start, own_lease:
     assert status == 0, lines
     steps = ("test pod", "allocated", "bound", "started", "removed")
     assert [lines[each][0] for each in steps] == ["passed"] * 5
+    status, lines_of_nowhere = check(world, own_lease, capsys, "--test-pod", chosen, "-n", "nosuch")
+    assert (status, lines_of_nowhere["test pod"]) == (1, ("failed", "namespace nosuch does not exist"))
+    assert "removed" not in lines_of_nowhere
     assert lines["bound"][1] == f"to node {world.nodes[0]}"
     assert lines["allocated"][1].startswith(world.driver)
     assert left(world) == []

@@ -69,6 +69,8 @@ SAMPLE: Final = (
     "held-binding-1-killed-after",
     "held-hold-note-1-killed-before",
     "held-hold-end-1-silent-after",
+    "kept-node-keep-node-1-killed-after",
+    "kept-node-let-node-go-1-silent-after",
     "repair-repair-plan-1-killed-after",
     "repair-hold-2-killed-after",
     "repair-repair-note-1-killed-after",

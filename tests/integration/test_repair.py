@@ -1,10 +1,13 @@
 """`repair.mode: apply` on the real API server: room is held, pods are moved, and the ones that waited run."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from e2e.controlplane.access import RequestError
 from tests.integration.test_repair_by_hand import node_of, replica_set
 from tests.support.controlplane import wait_until
 from tests.support.repair_world import (
@@ -137,3 +140,44 @@ def test_a_successor_may_come_to_the_node_and_to_devices_of_its_predecessor(
     (claim,) = [each["metadata"]["name"] for each in world.claims()]
     assert failed not in [each.rpartition("/")[2] for each in world.devices(claim)]
     wait_until(lambda: holds(world) == [])
+
+
+REPLICA_SETS = "/apis/apps/v1/namespaces/dovetail-system/replicasets"
+RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+"""What the namespace's pod security standard wants."""
+
+
+@pytest.fixture
+def revisions(world: World) -> Iterator[list[str]]:
+    """Two ReplicaSets in the scheduler's namespace, with a pod each as the Deployment makes them; no scheduler's."""
+    names = [f"{world.word}-{revision}" for revision in ("old", "new")]
+    for name in names:
+        labels = {"app.kubernetes.io/name": "dovetail", "pod-template-hash": name}
+        container = {"name": "main", "image": "example.com/none", "securityContext": RESTRICTED}
+        pod_context = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+        spec = {"schedulerName": "nobody", "containers": [container], "securityContext": pod_context}
+        template = {"metadata": {"labels": labels}, "spec": spec}
+        body = {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}, "template": template}}
+        world.plane.request("POST", REPLICA_SETS, body)
+    pods = f"/api/v1/namespaces/dovetail-system/pods?labelSelector=pod-template-hash%20in%20({names[0]},{names[1]})"
+    wait_until(lambda: len(world.plane.request("GET", pods)["items"]) == len(names))
+    yield names
+    for name in names:
+        with suppress(RequestError):
+            world.plane.request("DELETE", f"{REPLICA_SETS}/{name}")
+
+
+def test_nothing_moves_while_replicas_are_replaced(
+    world: World, start: Start, account: Path, tmp_path: Path, revisions: list[str]
+) -> None:
+    start(account, configured(world, tmp_path, "apply", autoApprove=True), leader_elect=True)
+    scatter(world)
+    logged = f"an upgrade runs: there are replicas of Dovetail of {len(revisions)} revisions"
+    wait_until(lambda: any(logged in each.read_text(encoding="utf-8") for each in tmp_path.glob("dovetail-*.log")))
+    assert plans(world) == []
+    assert "large" not in world.bound()
+
+    world.plane.request("DELETE", f"{REPLICA_SETS}/{revisions[0]}")
+
+    wait_until(lambda: "large" in world.bound())
+    wait_until(lambda: state(world) == "Done")

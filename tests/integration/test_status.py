@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from scheduler.features import Feature
 from scheduler.status.leader_report import REPORT_SECONDS
 from tests.support import manifests as m
 from tests.support.controlplane import wait_until
@@ -15,6 +16,15 @@ from tests.support.shell_world import Start, World
 
 pytestmark = pytest.mark.controlplane
 
+REPLICA = {
+    "metadata": {"name": "dovetail-0", "labels": {"app.kubernetes.io/name": "dovetail"}},
+    "spec": {
+        "serviceAccountName": "some",
+        "schedulerName": "nobody",
+        "containers": [{"name": "dovetail", "image": "dovetail:0"}],
+    },
+}
+"""A pod of the scheduler that no scheduler gives a node."""
 Capture = pytest.CaptureFixture[str]
 
 
@@ -71,7 +81,9 @@ def test_from_no_scheduler_to_one_that_works_and_one_that_is_paused(
     capsys.readouterr()
     code, found = status(world, own_lease, capsys)
     assert (code, found["paused"]) == (1, True)
-    assert findings(found, "leader") == [("failed", "paused: every replica stands by, and no pod is placed")]
+    assert findings(found, "leader") == [
+        ("failed", "Dovetail is paused: every replica stands by, and no pod is placed")
+    ]
 
 
 def test_waiting_for_health_ends(world: World, own_lease: Path, capsys: Capture) -> None:
@@ -93,12 +105,41 @@ def test_a_viewer_may_read_the_lease_that_is_deployed_and_learns_what_else_is_mi
 
     code, found = status(world, config, capsys, kubeconfig=viewer)
     assert (code, found["healthy"]) == (0, True)
-    assert findings(found, "rights") == [("ok", "the account has the rights of every feature")]
+    assert findings(found, "rights") == [("ok", "the account has the rights that the configuration needs")]
 
     few = kubeconfig_of(world.plane, "view")
     code, found = status(world, config, capsys, kubeconfig=few)
     assert code == 3
     assert findings(found, "leader")[0] == ("unknown", f"you may not read the Lease {world.namespace}/dovetail")
+
+
+def test_rights_are_missed_for_what_the_configuration_has_switched_on(
+    world: World, account: Path, own_lease: Path, capsys: Capture
+) -> None:
+    del account  # it has installed the roles
+    core = f"/api/v1/namespaces/{world.namespace}"
+    world.plane.request("POST", f"{core}/serviceaccounts", {"metadata": {"name": "some"}})
+    for role in ("dovetail", *(each.value for each in Feature if each not in {Feature.KUEUE, Feature.VOLUMES})):
+        name = role if role == "dovetail" else f"dovetail-{role}"
+        subjects = [{"kind": "ServiceAccount", "name": "some", "namespace": world.namespace}]
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+        binding = {"metadata": {"name": f"{world.namespace}-{role}"}, "roleRef": reference, "subjects": subjects}
+        world.plane.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
+    world.plane.request("POST", f"{core}/pods", REPLICA)
+
+    def lines(config: Path) -> list[tuple[str, str, str]]:
+        found = status(world, config, capsys)[1]["findings"]
+        # rights to the Lease come from a Role of the namespace, which this account has none of
+        named = [each for each in found if each["about"] == "rights" and each["next"] != "kubectl apply -k deploy/base"]
+        return [(each["state"], each["message"].partition(":")[0], each["next"]) for each in named]
+
+    volumes = ("warning", "rights for volumes are missing (18)", "kubectl apply -k deploy/components/volumes")
+    assert lines(own_lease) == [volumes]
+    with_check = own_lease.with_name("with-check.yaml")
+    document = yaml.safe_load(own_lease.read_text())
+    with_check.write_text(yaml.safe_dump({**document, "admissionCheck": {"enabled": True}}))
+    text = "rights for Kueue's admission check are missing (14)"
+    assert lines(with_check) == [volumes, ("warning", text, "kubectl apply -k deploy/components/kueue")]
 
 
 def test_the_leader_reports_as_often_as_it_says(world: World, start: Start, own_lease: Path) -> None:

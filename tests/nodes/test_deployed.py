@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.nodes, pytest.mark.slow]
 
 DRIVER = "gpu.nvidia.com"
 """Of `devices.owned` in deploy/overlays/example/config.yaml, as is the label."""
-LABELS = {"example.com/scheduler": "dovetail"}
+LABELS = {"dovetail.dev/owned": "true"}
 GPUS = [{"name": "gpu-0"}, {"name": "gpu-1"}]
 USER = "65532"
 

@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -14,14 +15,23 @@ from solver.domain import (
     AddedNodes,
     Batch,
     Budget,
+    NodeLimit,
+    Placement,
     Plan,
+    Pod,
     PodId,
     Policy,
+    Reason,
+    ReasonCode,
+    SearchParams,
     SearchReport,
+    SearchStage,
     SearchStatus,
     Snapshot,
+    Unplaced,
 )
-from tests.support.added_nodes import AddedNodesCase, case, cheapest
+from tests.support import builders as b
+from tests.support.added_nodes import AddedNodesCase, case, cheapest, packing_case
 from tests.support.large_additions import LargeCase, large_case
 
 CASES = int(os.environ.get("ADDED_NODES_CASES", "150"))
@@ -35,7 +45,7 @@ def budget() -> Budget:
 
 
 def answer(asked: AddedNodesCase) -> AddedNodes:
-    return nodes_to_add(asked.snapshot, asked.batch, Policy(), asked.shapes, budget())
+    return nodes_to_add(asked.snapshot, asked.batch, Policy(), asked.shapes, budget(), limits=asked.limits)
 
 
 def counts(batch: Batch, placed: set[PodId]) -> tuple[int, ...]:
@@ -80,6 +90,26 @@ def test_what_is_promised_keeps_every_rule_and_starts_when_it_is_decided_again(s
     assert counts(asked.batch, {each.pod for each in again.placements}) == counts(asked.batch, placed)
 
 
+@settings(max_examples=max(1, CASES // 6))
+@given(seed=st.integers(0, 2**32))
+def test_columns_keep_limits_and_prove_nothing_that_is_not_so(seed: int) -> None:
+    """Columns alone, against the exact model, which decides such small cases before columns are made."""
+    asked = packing_case(seed)
+    params = SearchParams(tiny_terms=0, tiny_packing_terms=0, without=frozenset({SearchStage.EXACT, SearchStage.LNS}))
+    alone = replace(budget(), params=params)
+    found = nodes_to_add(asked.snapshot, asked.batch, Policy(), asked.shapes, alone, limits=asked.limits)
+    least = answer(asked)
+
+    assert least.is_proven
+    assert least.is_complete
+    assert verify.check_added(found.nodes, asked.shapes, asked.limits) == ()
+    placed, most = (counts(asked.batch, {each.pod for each in one.placements}) for one in (found, least))
+    assert placed <= most
+    if found.is_complete:
+        assert placed == most
+        assert found.least_price <= least.price <= found.price
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_without_its_dearest_node_less_starts(seed: int) -> None:
     asked = case(seed)
@@ -93,7 +123,9 @@ def test_without_its_dearest_node_less_starts(seed: int) -> None:
         assert placed < counts(asked.batch, {each.pod for each in found.placements}), price_of[gone.shape]
 
 
-def confirmed(asked: LargeCase, deterministic_seconds: float) -> confirmed_nodes.Confirmed:
+def confirmed(
+    asked: LargeCase, deterministic_seconds: float, limits: tuple[NodeLimit, ...] = ()
+) -> confirmed_nodes.Confirmed:
     """Find the nodes where a decision of the scheduler has so many seconds."""
     record = Record(
         cause="a test",
@@ -103,7 +135,7 @@ def confirmed(asked: LargeCase, deterministic_seconds: float) -> confirmed_nodes
         seconds=SECONDS,
         deterministic_seconds=deterministic_seconds,
     )
-    return confirmed_nodes.find(record, asked.batch, asked.shapes)
+    return confirmed_nodes.find(record, asked.batch, asked.shapes, limits)
 
 
 @pytest.mark.parametrize("seed", range(LARGE_CASES))
@@ -117,6 +149,54 @@ def test_everything_that_is_promised_starts_in_a_large_cluster(seed: int) -> Non
     assert promised <= {each.pod for each in again.placements}
     assert promised | {each.pod for each in found.waiting} == {pod.id for pod in asked.batch.pods}
     assert found.least_price <= found.price
+
+
+@pytest.mark.parametrize("deterministic_seconds", [4.0, 1e-6])
+def test_limits_hold_in_a_large_cluster_also_where_nodes_are_added_later(deterministic_seconds: float) -> None:
+    """With next to no time the decision leaves pods out, and nodes are added for them within the same limits."""
+    asked = large_case(0, 60, 30)
+    sizes = tuple((shape.name, dict(shape.node.allocatable)["cpu"]) for shape in asked.shapes if "-a" in shape.name)
+    limits = (
+        NodeLimit(owner="a", resource="cpu", limit="500", left=500_000, sizes=sizes),
+        NodeLimit(owner="b", resource="nodes", limit="1", left=1, sizes=(("p8-b", 1), ("p4-b", 1))),
+        NodeLimit(owner="b", resource="nodes", limit="1", left=1, sizes=(("p2-b", 1), ("p1-b", 1))),
+    )
+
+    found, there = confirmed(asked, deterministic_seconds, limits)
+
+    assert verify.check_added(found.nodes, asked.shapes, limits) == ()
+    promised = Plan(
+        placements=found.placements,
+        allocations=found.allocations,
+        unplaced=found.waiting,
+        report=SearchReport(status=SearchStatus.FEASIBLE),
+    )
+    assert verify.check(there, asked.batch, promised, Policy()) == ()
+    waiting = {each.pod for each in found.waiting}
+    assert waiting.isdisjoint({each.pod for each in found.placements})
+    assert any(reason.code is ReasonCode.NODE_LIMIT for each in found.waiting for reason in each.reasons)
+
+
+def waiting(pod: Pod) -> Unplaced:
+    return Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=(Reason(code=ReasonCode.OUTRANKED, message="others"),))
+
+
+@pytest.mark.parametrize(
+    ("placed", "is_complete"), [("ab", True), ("abc", True), ("ac", False), ("a", False), ("c", False)]
+)
+def test_an_answer_is_complete_if_all_that_the_search_places_have_a_place(placed: str, *, is_complete: bool) -> None:
+    """The search has placed `a` and `b`; that the decision places `c` instead of one of them makes up for nothing."""
+    a, other, c = (b.pod(name) for name in "abc")
+    found = AddedNodes(
+        placements=tuple(
+            Placement(pod=pod.id, pod_uid=pod.uid, node="n") for pod in (a, other, c) if pod.id.name in placed
+        ),
+        waiting=(waiting(c),),
+        is_complete=True,
+    )
+    kept = confirmed_nodes.with_waiting(found, Batch(pods=(a, other, c)))
+    assert kept.is_complete is is_complete
+    assert sorted(each.pod.name for each in kept.waiting) == sorted(set("abc") - set(placed))
 
 
 def test_a_decision_that_finds_less_gets_more_nodes() -> None:

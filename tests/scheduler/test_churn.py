@@ -185,6 +185,7 @@ class Town:
             preemption_delays=PreemptionDelays(),
             gang_replacements=replacements,
             placement_check=None,
+            kept_nodes=None,
             holds=HoldKeeper(
                 (cast("Client", None), cast("Writer", None), self.cluster), HoldLimits(), self.metrics, waker.wake
             ),

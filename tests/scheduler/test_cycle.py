@@ -266,6 +266,7 @@ class Hall:
             preemption_delays=PreemptionDelays(),
             gang_replacements=self.replacements,
             placement_check=None,
+            kept_nodes=None,
             holds=HoldKeeper(
                 (cast("Client", None), cast("Writer", None), self.cluster), HoldLimits(), self.metrics, waker.wake
             ),

@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 import yaml
 
+from scheduler.features import Feature
 from scheduler.settings import (
     Overrides,
     PolicyName,
@@ -19,7 +20,7 @@ from scheduler.settings import (
     reference,
 )
 from scheduler.settings.loading import RENAMED
-from solver.domain import PACK, SPREAD, NodeSelectorRequirement, NodeSelectorTerm, Weights
+from solver.domain import PACK, SPREAD, NodeReservationLimits, NodeSelectorRequirement, NodeSelectorTerm, Weights
 
 ROOT = Path(__file__).parents[2]
 HEAD = "apiVersion: config.dovetail.dev/v1alpha1\nkind: DovetailConfiguration\n"
@@ -27,6 +28,11 @@ HEAD = "apiVersion: config.dovetail.dev/v1alpha1\nkind: DovetailConfiguration\n"
 
 def test_an_almost_empty_file_gives_the_defaults() -> None:
     assert parse(HEAD, "file") == default()
+
+
+def test_rights_are_needed_for_features_that_are_switched_on() -> None:
+    assert set(Feature) - set(default().features) == {Feature.KUEUE}
+    assert set(parse(f"{HEAD}admissionCheck: {{enabled: true}}\n", "file").features) == set(Feature)
 
 
 def test_the_default_file_gives_the_defaults() -> None:
@@ -289,6 +295,13 @@ def test_the_value_of_an_old_key_is_used() -> None:
     assert settings.node_reservations.max_nodes_percent_per_namespace == 3
     assert settings.queue.starvation_seconds == 7
     assert len(warnings) == 3
+
+
+def test_the_limits_of_reserved_nodes_are_those_of_the_solver() -> None:
+    shares = {"maxNodesPercent": 1, "maxNodesPercentPerNamespace": 2, "maxNodesPercentPerGang": 3}
+    limits = parse(HEAD + f"nodeReservations: {json.dumps(shares)}", "my.yaml").node_reservations.bounds()
+    assert limits == NodeReservationLimits(percent=1, percent_of_namespace=2, percent_of_gang=3)
+    assert default().node_reservations.bounds() == NodeReservationLimits()
 
 
 @pytest.mark.parametrize("old", RENAMED)

@@ -376,7 +376,7 @@ def test_pods_that_fit_no_node_are_tried_for_a_hold_a_few_at_a_time(monkeypatch:
     assert len(tried) <= 8
 
 
-def test_a_gang_holds_no_more_than_half_of_the_nodes() -> None:
+def test_a_gang_holds_no_more_than_half_of_the_nodes_or_what_the_policy_says() -> None:
     members = [asking(f"m{index}", 4) for index in range(6)]
     pods = [b.member(pod, "g") for pod, _ in members]
     names = [f"n{index}" for index in range(6)]
@@ -394,6 +394,9 @@ def test_a_gang_holds_no_more_than_half_of_the_nodes() -> None:
         return sum(len(each.nodes) for each in plan.node_reservations)
 
     assert (holding(3), holding(4)) == (3, 0)
+    less, none = (NodeReservationLimits(percent_of_gang=percent) for percent in (30, 0))
+    assert (holding(2, less), holding(3, less)) == (2, 0)  # 1.8 nodes, rounded up
+    assert (holding(1, none), holding(2, none)) == (1, 0)  # as others: a tenth, at least one
     assert holding(6, NodeReservationLimits(percent=100, percent_of_namespace=100)) == 6
 
 

@@ -21,6 +21,7 @@ from solver.domain import (
     Gang,
     GangId,
     Node,
+    NodeLimit,
     NodeShape,
     Pod,
     Request,
@@ -37,11 +38,12 @@ NUMA = "resource.example.com/numa"
 
 
 class AddedNodesCase(NamedTuple):
-    """What is asked, and how the nodes that are there look alone: (node, its slices, claims that hold its devices)."""
+    """What is asked: the cluster, the pods that wait, shapes, and limits of the nodes of several shapes together."""
 
     snapshot: Snapshot
     batch: Batch
     shapes: tuple[NodeShape, ...]
+    limits: tuple[NodeLimit, ...] = ()
 
 
 class Cheapest(NamedTuple):
@@ -81,7 +83,20 @@ def case(seed: int) -> AddedNodesCase:
         snapshot = v.with_storage(snapshot, volume, claim)
         pods = [v.using(pods[0], "data"), *pods[1:]]
     order = sorted(pods, key=lambda pod: -pod.priority)
-    return AddedNodesCase(snapshot, b.batch(*order, gangs=gangs), shapes)
+    return AddedNodesCase(snapshot, b.batch(*order, gangs=gangs), shapes, _limits(draw, shapes))
+
+
+def _limits(draw: random.Random, shapes: Sequence[NodeShape]) -> tuple[NodeLimit, ...]:
+    """Limit what nodes of some of the shapes come to together: their number, or an amount that differs by shape."""
+    pool = [shape.name for shape in shapes if draw.random() < 0.8]
+    found = []
+    if pool and draw.random() < 0.4:
+        sizes = tuple((name, 1) for name in pool)
+        found.append(NodeLimit(owner="pool", resource="nodes", limit="", left=draw.randint(0, 3), sizes=sizes))
+    if pool and draw.random() < 0.4:
+        sizes = tuple((name, draw.choice((2000, 3000, 5000))) for name in pool)
+        found.append(NodeLimit(owner="pool", resource="cpu", limit="", left=draw.randint(0, 12_000), sizes=sizes))
+    return tuple(found)
 
 
 def _node(draw: random.Random, name: str) -> Node:
@@ -165,6 +180,30 @@ def _gangs(draw: random.Random, pods: list[Pod]) -> tuple[list[Gang], list[Pod]]
     return gangs, [*made, *left]
 
 
+def packing_case(seed: int) -> AddedNodesCase:
+    """Draw up to 16 pods of few sizes for nodes of three shapes, which limits do not leave enough of."""
+    draw = random.Random(seed)  # noqa: S311 -- as above
+    shapes = tuple(
+        NodeShape(
+            name=f"s{count}",
+            node=b.node(f"of-s{count}", cpu=64),
+            slices=(b.gpu_slice(f"of-s{count}", count=count),),
+            price=draw.randint(count, 2 * count),
+        )
+        for count in (3, 4, 7)
+    )
+    sizes = [draw.choice((1, 2, 2, 3, 5)) for _ in range(draw.randint(8, 16))]
+    claims = [b.claim(f"c{number}", b.request("r", count=size)) for number, size in enumerate(sizes)]
+    pods = [b.pod(f"p{number}", f"c{number}", priority=draw.choice((0, 0, 5))) for number in range(len(sizes))]
+    own = tuple((shape.name, draw.choice((2000, 3000, 5000))) for shape in shapes)
+    limits = (
+        NodeLimit(owner="pool", resource="nodes", limit="", left=draw.randint(2, 5), sizes=(("s3", 1), ("s7", 1))),
+        NodeLimit(owner="pool", resource="cpu", limit="", left=draw.randint(6000, 20_000), sizes=own),
+    )
+    order = sorted(pods, key=lambda pod: -pod.priority)
+    return AddedNodesCase(b.snapshot(claims, b.gpu_class()), b.batch(*order), shapes, limits)
+
+
 def cheapest(case: AddedNodesCase) -> Cheapest:
     """Try everything."""
     return _Oracle(case).answer()
@@ -230,11 +269,22 @@ class _Oracle:
                 times = dict(added).get(shape.name, 0)
                 if shape.most is not None and times >= shape.most:
                     continue
+                more = tuple(sorted({**dict(added), shape.name: times + 1}.items())) if self._counts(shape) else added
+                if not self._within_limits(dict(more)):
+                    continue
                 if self._may(shape.node, together, domains) and self.fits("", shape.name, together):
-                    more = tuple(sorted({**dict(added), shape.name: times + 1}.items())) if shape.most else added
                     after = self.cover(others, domains, used, more)
                     found += [] if after is None else [(after[0] + shape.price, after[1] + 1)]
         return min(found, default=None)
+
+    def _counts(self, shape: NodeShape) -> bool:
+        """Whether it matters how many nodes of a shape there are."""
+        return bool(shape.most) or any(shape.name in dict(limit.sizes) for limit in self.case.limits)
+
+    def _within_limits(self, added: Mapping[str, int]) -> bool:
+        return all(
+            sum(size * added.get(shape, 0) for shape, size in limit.sizes) <= limit.left for limit in self.case.limits
+        )
 
     def _may(self, node: Node, pods: tuple[int, ...], domains: tuple[tuple[GangId, str], ...]) -> bool:
         """Whether racks, and the zone of a volume, allow a node to some pods."""

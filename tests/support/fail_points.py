@@ -72,6 +72,8 @@ KINDS: Final[dict[str, Kind]] = {
         asked.method == "PATCH" and "/repairplans/" in asked.path and asked.path.endswith("/status")
     ),
     "hold-end": lambda asked: asked.method == "DELETE" and "/deviceholds/" in asked.path,
+    "keep-node": _patch("nodes", b'"dovetail.dev/kept-node":"'),
+    "let-node-go": _patch("nodes", b'"dovetail.dev/kept-node":null'),
     "check-active": _patch("admissionchecks"),
     "check-state": lambda asked: _patch("workloads")(asked) and asked.path.endswith("/status"),
     "park-mark": _patch("workloads", b'"dovetail.dev/parked":"'),

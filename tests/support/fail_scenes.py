@@ -620,6 +620,38 @@ class Held(Scene):
             yield f"{len(left)} DeviceHolds are left, used: {used}"
 
 
+class KeptNode(Scene):
+    """A node is kept from autoscalers while room on it is held, and not any longer."""
+
+    writes: ClassVar[Writes] = (("keep-node", 1), ("let-node-go", 1))
+    expected = frozenset({"later"})
+
+    def furnish(self) -> None:
+        repair_world.install_component(self.world.plane)
+        self.world.plane.kubectl(
+            "apply", "--server-side", "-f", str(repair_world.COMPONENTS / "held-nodes" / "clusterrole.yaml")
+        )
+        self.world.add_nodes(1, devices=1)
+        self.world.template()
+
+    def load(self) -> None:
+        (node,) = self.world.nodes
+        places = (node, hold_world.devices_of(self.world, node))
+        owner = hold_world.config_map(self.world, "owner")
+        hold_world.hold(self.world, {"labels": {"app": "a"}}, places, owner=owner, seconds=6)
+        self.world.pod("later")
+
+    def clear(self) -> None:
+        hold_world.remove_holds(self.world)
+
+    def _more_problems(self) -> Iterator[str]:
+        (node,) = self.world.nodes
+        found = self.world.plane.request("GET", f"/api/v1/nodes/{node}")["metadata"].get("annotations", {})
+        left = sorted({*found} & {"karpenter.sh/do-not-disrupt", "dovetail.dev/kept-node"})
+        if left:
+            yield f"the node has {left}, and no room on it is held"
+
+
 class Repair(Scene):
     """One of two scattered pods of ReplicaSets has to move so that a pod with two devices fits."""
 
@@ -715,6 +747,7 @@ OF_PODS: Final[dict[str, type[Scene]]] = {
     "preemption": Preemption,
     "gang-preemption": GangPreemption,
     "held": Held,
+    "kept-node": KeptNode,
     "repair": Repair,
     "volumes": Volumes,
     "extended": Extended,

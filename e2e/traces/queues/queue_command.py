@@ -23,10 +23,14 @@ from e2e.traces.queues.job_figures import QueueRun
 from e2e.traces.queues.job_simulation import simulate
 from e2e.traces.queues.job_traces import JobTrace, read_all
 from e2e.traces.workload import TraceError
-from solver.domain import Policy
+from solver.domain import NodeReservationLimits, Policy
 
-DOVETAIL: Final = {"dovetail": Policy(), "dovetail-devices": Policy(counts_devices=True)}
-"""By name. The second is the same with `placed: devices`."""
+DOVETAIL: Final = {
+    "dovetail": Policy(),
+    "dovetail-devices": Policy(counts_devices=True),
+    "dovetail-small-reservations": Policy(node_reservations=NodeReservationLimits(percent_of_gang=0)),
+}
+"""By name: the default policy, `placed: devices`, and `nodeReservations.maxNodesPercentPerGang: 0`."""
 NAMES: Final = (*job_policies.MAKE, *DOVETAIL)
 STARVATION: Final = (300.0, 86_400.0, math.inf)
 """The scheduler's default (`queue.starvationSeconds`), one day, and never."""

@@ -137,7 +137,7 @@ class _Checks:
 
         namespace, election = self._options.dovetail_namespace, self._settings.leader_election
         name = InstallationName(namespace, election.lease_namespace or namespace, election.lease_name)
-        seen = installed_pods.read(self._access, name)
+        seen = installed_pods.read(self._access, name, self._settings.features)
         self._runs = seen.runs or bool(seen.forbidden)
         label = self._settings.metrics.node_group_label
         policy = self._settings.policy(self._settings.profiles[0].scheduler_name)
@@ -148,6 +148,7 @@ class _Checks:
             names=self._settings.scheduler_names,
             class_drivers=seen.class_drivers,
             group_label=label,
+            owned=self._settings.owned_devices(),
         )
         yield from installation_checks.of_findings(part.findings)
         yield from installation_checks.of_installation(seen, namespace)

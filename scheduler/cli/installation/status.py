@@ -73,7 +73,7 @@ def _read(
 
     namespace, election = options.dovetail_namespace, settings.leader_election
     name = InstallationName(namespace, election.lease_namespace or namespace, election.lease_name)
-    seen = installed_pods.read(access, name)
+    seen = installed_pods.read(access, name, settings.features)
     cluster, forbidden = _cluster(access, settings, seen.class_drivers)
     now = dt.datetime.now(dt.UTC)
     found = (*findings.of_scheduler(seen, namespace, now), *(cluster.findings if cluster is not None else ()))
@@ -103,5 +103,6 @@ def _cluster(access: "ClusterAccess", settings: "Settings", class_drivers: Any) 
         names=settings.scheduler_names,
         class_drivers=class_drivers,
         group_label=label,
+        owned=settings.owned_devices(),
     )
     return part, fleet.forbidden

@@ -3,6 +3,7 @@
 import argparse
 import functools
 import sys
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from scheduler.cli.arguments import (
@@ -26,8 +27,8 @@ _TIMEOUT_SECONDS: Final = 300.0
 EPILOG: Final = (
     "Nothing is written without --apply. It moves only pods that this scheduler placed, that have a controller and no "
     "higher priority, and that nothing protects. Exit status: 0 there is a plan, or no pod has to move (with --apply: "
-    "the pod or gang fits now), 1 there is no plan or --apply stopped, 2 arguments are wrong or input cannot be read, "
-    "3 the answer may be wrong, as a warning says."
+    "the pod or gang fits now), 1 there is no plan, a pod cannot leave, or --apply stopped, 2 arguments are wrong or "
+    "input cannot be read, 3 the answer may be wrong, as a warning says."
 )
 
 
@@ -62,6 +63,9 @@ def add(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> None:
         metavar="SECONDS",
         help="seconds that a successor may take until it runs (default: %(default)s)",
     )
+    parser.add_argument(
+        "--save", type=Path, metavar="FILE", help="save cluster, goal and moves, for `dovetail replay` and bug reports"
+    )
     add_format(parser)
 
 
@@ -69,8 +73,8 @@ def execute(options: argparse.Namespace) -> int:
     """Read, solve and print; with `--apply` also move the pods."""
     if options.apply and options.filename:
         return refuse(f"{options.command}: --apply moves pods of a live cluster and cannot be combined with -f")
-    from scheduler.kube.errors import KubeError  # noqa: PLC0415 - the cluster's client takes a while to import
-    from scheduler.simulation.moves import moves_by_hand, planned_moves  # noqa: PLC0415 - the solver takes a second
+    from scheduler.simulation import simulator  # noqa: PLC0415 - the solver takes a second
+    from scheduler.simulation.moves import planned_moves  # noqa: PLC0415 - the same
 
     access = None if options.filename else cluster_access(options)
     target = target_of(options.wanted, options, _KINDS, access)
@@ -79,10 +83,23 @@ def execute(options: argparse.Namespace) -> int:
     except planned_moves.UnknownObjectError as error:
         return refuse(f"{options.command}: {error}")
     first = look.found
-    _print(first, options.output)
-    if access is None or not options.apply or not first.found.moves:
-        is_done = first.found.is_found or first.has_nothing_to_do
-        return look.completed(ExitStatus.OK if is_done else ExitStatus.NO)
+    if options.save is not None:
+        try:
+            simulator.save(options.save, first.record, keep_parameters=False)
+        except OSError as error:
+            return refuse(f"--save: {options.save}: cannot be written: {error.strerror}")
+    show(first, options.output)
+    if access is not None and options.apply and first.found.moves:
+        return _apply(options, access, target, look)
+    return look.completed(ExitStatus.OK if first.is_reached else ExitStatus.NO)
+
+
+def _apply(options: argparse.Namespace, access: Any, target: Target, look: "_Look") -> int:
+    """Make the moves one by one."""
+    from scheduler.kube.errors import KubeError  # noqa: PLC0415 - as above
+    from scheduler.simulation.moves import moves_by_hand  # noqa: PLC0415 - as above
+
+    first = look.found
     if first.goal.leaving:
         return refuse(f"{options.command}: --apply makes room for waiting pods; other moves need `repair.mode: apply`")
     if look.may_be_wrong:
@@ -136,7 +153,7 @@ def _look(options: argparse.Namespace, access: Any, target: Target) -> _Look:
     for problem in case.problems:
         say(str(problem))
     asked = simulator.recorded(case, settings, served)
-    goal = planned_moves.goal_for(asked, kind, name)
+    goal = planned_moves.goal_for(asked, kind, name, is_kind_given=len(options.wanted) > 1 or "/" in options.wanted[0])
     moves = planned_moves.planned(asked, goal, settings.repair.rules())
     return _Look(moves, found.forbidden, configured.is_known)
 
@@ -152,7 +169,8 @@ def _again(options: argparse.Namespace, access: Any, target: Target) -> Any:
     return found if found.goal.wanted.pods else None
 
 
-def _print(solved: Any, form: str) -> None:
+def show(solved: Any, form: str) -> None:
+    """Print moves."""
     from scheduler.simulation import printing  # noqa: PLC0415 - as above
     from scheduler.simulation.moves import moves_output  # noqa: PLC0415 - as above
 

@@ -16,6 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument(
         "action",
+        metavar="|".join(_ACTIONS),
         choices=_ACTIONS,
         help="`plan`: find the moves for --for. About the RepairPlans of the scheduler: `list` them, `show` the moves "
         "of one, `approve` it (also one that is paused), `pause` it after the moves under way, or `cancel` it",
@@ -33,8 +34,9 @@ def execute(options: argparse.Namespace) -> int:
             kinds = "pod NAMESPACE/NAME, gang NAMESPACE/NAME, node NAME, domain LABEL=VALUE"
             return refuse(f"repair: plan needs --for: {kinds}")
         return moves_planning.execute(options)
-    if options.wanted or options.filename or options.apply:
-        return refuse(f"repair: {options.action} is about RepairPlans of a cluster: --for, -f and --apply go with plan")
+    if options.wanted or options.filename or options.apply or options.save:
+        own = "--for, -f, --apply and --save"
+        return refuse(f"repair: {options.action} is about RepairPlans of a cluster: {own} go with plan")
     if options.action == "list":
         return _list(options)
     if not options.name:

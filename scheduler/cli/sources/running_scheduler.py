@@ -123,10 +123,11 @@ def print_document(answer: Any, form: str) -> bool:
     return True
 
 
-def ended(hidden: "HiddenCounts", *, is_truncated: bool = False) -> int:
+def ended(hidden: "HiddenCounts", *, is_truncated: bool = False, has_limit: bool = False) -> int:
     """Say what an answer leaves out, and return the exit status."""
     if is_truncated:
-        warn("there is more: name a namespace or a pod, or ask about a shorter time")
+        limit = "raise --limit, " if has_limit else ""
+        warn(f"there is more: {limit}name a namespace or a pod, or ask about a shorter time")
     counts = {"pod": hidden.pods, "device": hidden.devices, "namespace": hidden.namespaces}
     found = [f"{count} {word}{'s' if count != 1 else ''}" for word, count in counts.items() if count]
     if not found:

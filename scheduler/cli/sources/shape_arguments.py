@@ -58,19 +58,21 @@ def offered(
 
     unfinished = coming_nodes.names(karpenter.claims)
     live = live_shapes.live_shapes(case.snapshot, settings.devices.group_labels, unfinished)
-    known = live_shapes.pool_shapes(karpenter.pools, live)
+    known = live_shapes.pool_shapes(case.snapshot, live, karpenter)
     if options.shapes is None:
         if not known.shapes:
             raise UsageError(
                 "--add-nodes: the cluster has no node to take a shape from: describe some with --shapes FILE"
             )
         priced = shapes_file.PricedShapes(known.shapes)
-        return OfferedNodes(priced, known.unknown, karpenter.claims, (*known.shapes, *live))
+        return OfferedNodes(priced, known.limits, known.unknown, karpenter.claims, (*known.shapes, *live))
     found = shapes_file.read(options.shapes, {shape.name: shape for shape in known.shapes})
     if found.problems:
         report((), found.problems)
         raise UsageError(f"--shapes {options.shapes}: correct the file")
-    return OfferedNodes(found, claims=karpenter.claims, known=(*known.shapes, *live, *found.shapes))
+    return OfferedNodes(
+        found, known.limits_of(found.shapes), claims=karpenter.claims, known=(*known.shapes, *live, *found.shapes)
+    )
 
 
 def printed(answer: "NodeAdditions", output: str) -> None:

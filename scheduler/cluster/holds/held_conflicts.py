@@ -8,6 +8,7 @@ other holds on their nodes and in their pools. What a pod that a place is for ha
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
+from typing import Final
 
 from scheduler.cluster.holds.hold_cache import HoldCache
 from scheduler.cluster.object_store import ObjectStore
@@ -18,25 +19,52 @@ from solver.verify import misfits
 
 _Counts = Callable[[Pod | None], bool]
 """Whether a pod, with its claims, counts beside places; None stands for claims that no known pod uses."""
+_AT_ONCE: Final = 50
+"""So many places, or a few more, are compared at a time."""
 
 
-def objections(store: ObjectStore, holds: HoldCache, hold: DeviceHold) -> tuple[str, ...]:
+def objections(store: ObjectStore, holds: HoldCache, hold: DeviceHold) -> Iterator[tuple[str, ...]]:
     """
-    Return why the room of a hold that is to be made cannot be held.
+    Return why the room of a hold that is being made, or is to be, cannot be held; some of its places at a time.
 
-    Pods and claims count as assumed, except those that will leave the room. So do nominated pods, except those of a
-    lower priority than the hold.
+    Places of one node or one pool come together, others some dozen at a time. Between them the caller may pause: what
+    is in the cache by then keeps others from the room. Pods and claims count as assumed, except those that will leave
+    the room. So do nominated pods, except those of a lower priority than the hold.
     """
-    own = open_seats((hold,))
-    nodes = dict.fromkeys(seat.place.node for seat in own)
-    beside = {seat.id: seat for name in nodes for seat in holds.seats_on(name)}
-    beside |= {seat.id: seat for seat in holds.seats_in(_pools(own))}
-    waiting = [
-        pod for name in nodes for pod in store.nominated_to.get(name, {}).values() if pod.priority >= hold.priority
-    ]
-    leaving = {*hold.departing, *(uid for seat in beside.values() for uid in seat.hold.departing)}
-    stays = partial(_stays, leaving)
-    return tuple(dict.fromkeys(_misfits(store, (*beside.values(), *own), stays, waiting)))
+    for own in _related(open_seats((hold,))):
+        nodes = dict.fromkeys(seat.place.node for seat in own)
+        near = (*(seat for name in nodes for seat in holds.seats_on(name)), *holds.seats_in(_pools(own)))
+        beside = {seat.id: seat for seat in near if seat.hold.key != hold.key}
+        waiting = [
+            pod for name in nodes for pod in store.nominated_to.get(name, {}).values() if pod.priority >= hold.priority
+        ]
+        leaving = {*hold.departing, *(uid for seat in beside.values() for uid in seat.hold.departing)}
+        stays = partial(_stays, leaving)
+        yield tuple(dict.fromkeys(_misfits(store, (*beside.values(), *own), stays, waiting)))
+
+
+def _related(seats: Sequence[Seat]) -> Iterator[list[Seat]]:
+    """Divide places so that those of one node or one pool are together, and otherwise into few."""
+    by_part = defaultdict[object, list[int]](list)
+    for index, seat in enumerate(seats):
+        for part in (seat.place.node, *seat.place.pools):
+            by_part[part].append(index)
+    seen, found = set[int](), list[Seat]()
+    for first in range(len(seats)):
+        reached = [] if first in seen else [first]
+        seen.update(reached)
+        while reached:
+            seat = seats[reached.pop()]
+            found.append(seat)
+            near = (each for part in (seat.place.node, *seat.place.pools) for each in by_part.pop(part, ()))
+            fresh = [each for each in dict.fromkeys(near) if each not in seen]
+            seen.update(fresh)
+            reached += fresh
+        if len(found) >= _AT_ONCE:
+            yield found
+            found = []
+    if found:
+        yield found
 
 
 def lost_seats(

@@ -5,10 +5,15 @@ A place is used up by the pod whose Binding says so (`PLACE_ANNOTATION`), and by
 it; a pod that the place is not for uses up nothing, whatever it says. The first is remembered as long as the hold is
 there: a pod may end before the status of the hold says it. What no status says yet is exported to the worker's replica,
 which infers nothing itself.
+
+A pod that uses up a place costs the same however many places its hold has: the place is taken out of the indexes, and
+the hold as it counts is made anew when it is asked for.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -27,6 +32,28 @@ class AssumedHolds(msgspec.Struct, frozen=True, kw_only=True):
     """With the message of each (`LostPlace`)."""
 
 
+@dataclass(slots=True, eq=False)
+class _Shown:
+    """
+    A hold as its object says it, the last one that a watch has shown or the one that is being made.
+
+    `places` are all of them by `Seat.id`, `closed` the indices that its status names, `seats` what is open.
+    """
+
+    base: DeviceHold
+    places: dict[str, HeldPlace]
+    closed: frozenset[int]
+    seats: dict[str, Seat] = field(default_factory=dict)
+
+
+class HeldTotals(NamedTuple):
+    """What is held for the pods of a namespace, or of all: holds with open places, these places, and their devices."""
+
+    holds: int
+    places: int
+    devices: int
+
+
 class HoldCache:
     """Holds by name, with the places that are used up or lost although their status does not say so yet."""
 
@@ -41,12 +68,18 @@ class HoldCache:
         """Places that the watch has shown to be used up, as long as their holds are there."""
         self._lost: dict[str, str] = {}
         """Places that are given up, with the messages."""
-        self._shown: Table[str, DeviceHold] = Table()
-        """Holds by name, with all this laid over them."""
+        self._shown: dict[str, _Shown] = {}
+        self._overlaid: Table[str, DeviceHold] = Table()
+        """Holds by name, with all this laid over them; those of `_stale` are made anew when they are asked for."""
+        self._stale: dict[str, None] = {}
         self._name_of: dict[str, str] = {}
         """Names of holds by `DeviceHold.key`."""
-        self._places: dict[str, tuple[tuple[HeldPlace, ...], dict[str, HeldPlace]]] = {}
-        """The places of a hold, and the same by `Seat.id`, by its key."""
+        self._of_owner: dict[str, dict[str, None]] = {}
+        """Names of holds by the uid of their owner."""
+        self._open: Counter[tuple[str, str]] = Counter()
+        """Open places by hold and namespace, and by hold alone (namespace "")."""
+        self._held: dict[str, HeldTotals] = {}
+        """By namespace, and of all (""); none where nothing is held."""
         self._on_node: dict[str, dict[str, Seat]] = {}
         self._in_pool: dict[PoolId, dict[str, Seat]] = {}
         self._matchers = MatcherIndex()
@@ -56,11 +89,28 @@ class HoldCache:
 
     def values(self) -> tuple[DeviceHold, ...]:
         """Return all holds by name, as they count; the same tuple as long as none changes."""
-        return self._shown.values()
+        for name in tuple(self._stale):
+            self._lay_over(name)
+        return self._overlaid.values()
 
     def get(self, name: str) -> DeviceHold | None:
         """Return a hold as it counts."""
-        return self._shown.get(name)
+        self._lay_over(name)
+        return self._overlaid.get(name)
+
+    def by_uid(self, uid: str) -> DeviceHold | None:
+        """Return the hold with a uid, as it counts."""
+        name = self._name_of.get(uid)
+        return self.get(name) if name is not None else None
+
+    def of_owner(self, uid: str) -> tuple[DeviceHold, ...]:
+        """Return the holds of an owner by its uid, as they count, by name."""
+        found = (self.get(name) for name in sorted(self._of_owner.get(uid, ())))
+        return tuple(hold for hold in found if hold is not None)
+
+    def held(self, namespace: str = "") -> HeldTotals:
+        """Return what is held for the pods of a namespace; of all without one."""
+        return self._held.get(namespace, HeldTotals(0, 0, 0))
 
     def seen(self, _: Kind, name: str) -> DeviceHold | None:
         """Return a hold as the watch last gave it."""
@@ -74,6 +124,15 @@ class HoldCache:
         """Return the open places with devices of some pools, each once."""
         found = {key: seat for pool in pools for key, seat in self._in_pool.get(pool, {}).items()}
         yield from found.values()
+
+    def is_open(self, seat: str) -> bool:
+        """Whether a place (`Seat.id`) is held, and neither used up nor lost."""
+        found = self._place(seat)
+        return found is not None and seat in found[0].seats
+
+    def pods_naming(self, seat: str) -> Collection[PodId]:
+        """Return the pods that name a place (`Seat.id`) as theirs."""
+        return self._naming.get(seat, {}).keys()
 
     def has_seat_for(self, pod: Pod) -> bool:
         """Whether some place may be for a pod; of several pods there may be too few."""
@@ -133,21 +192,20 @@ class HoldCache:
                 self._bound[place] = None
         return self._refreshed_of({each[0].place for each in (had, has) if each is not None})
 
-    def _places_of(self, hold: DeviceHold) -> dict[str, HeldPlace]:
-        """Return all places of a hold by `Seat.id`, open or not."""
-        places, found = self._places.get(hold.key, ((), {}))
-        if places is not hold.places:
-            found = {Seat(hold, each).id: each for each in hold.places}
-            self._places[hold.key] = hold.places, found
-        return found
+    def _place(self, seat: str) -> tuple[_Shown, HeldPlace] | None:
+        """Return a place by `Seat.id`, open or not, with its hold."""
+        name = self._name_of.get(seat.rpartition("/")[0])
+        shown = self._shown.get(name) if name is not None else None
+        place = shown.places.get(seat) if shown is not None else None
+        return (shown, place) if shown is not None and place is not None else None
 
-    def _is_taken(self, key: str, *, seen_alone: bool = False) -> bool:
+    def _is_taken(self, seat: str, *, seen_alone: bool = False) -> bool:
         """Whether a pod that a place is for is bound with it, or assumed to be where not `seen_alone`."""
-        place = self._places.get(key.rpartition("/")[0], ((), {}))[1].get(key) if key in self._naming else None
-        if place is None:
+        found = self._place(seat) if seat in self._naming else None
+        if found is None:
             return False
-        named = (self._place_of[each] for each in self._naming[key])
-        return any(place.pods.selects(pod) and (is_seen or not seen_alone) for pod, is_seen in named)
+        named = (self._place_of[each] for each in self._naming[seat])
+        return any(found[1].pods.selects(pod) and (is_seen or not seen_alone) for pod, is_seen in named)
 
     def unwritten(self, name: str) -> DeviceHold | None:
         """
@@ -158,8 +216,8 @@ class HoldCache:
         seen = self._observed.get(name)
         if seen is None:
             return None
-        known = {*seen.used, *(each.place for each in seen.lost)}
-        open_places = {key: each.index for key, each in self._places_of(seen).items() if each.index not in known}
+        shown = self._shown[name]
+        open_places = {key: each.index for key, each in shown.places.items() if each.index not in shown.closed}
         used = [index for place, index in open_places.items() if place in self._bound]
         lost = [LostPlace(index, self._lost[place]) for place, index in open_places.items() if place in self._lost]
         lost = [each for each in lost if each.place not in used]
@@ -191,65 +249,116 @@ class HoldCache:
         self._refreshed_of(seats)
 
     def _refreshed_of(self, seats: Collection[str]) -> tuple[Transition, ...]:
-        """Show the holds of some places anew."""
-        found = (self._name_of.get(each.rpartition("/")[0]) for each in sorted(seats))
-        names = dict.fromkeys(name for name in found if name is not None)
-        return tuple(transition for name in names for transition in self._refreshed(name))
+        """Open or close some places; return what they held, as transitions of pods and claims."""
+        closed = []
+        for each in sorted(seats):
+            found = self._place(each)
+            if found is None:
+                continue
+            shown, place = found
+            self._stale[shown.base.name] = None  # also where a place that is used up is lost besides
+            before, is_open = shown.seats.get(each), self._is_open(shown, each, place)
+            if before is not None and not is_open:
+                del shown.seats[each]
+                self._index(before, is_open=False)
+                closed.append(before)
+            elif before is None and is_open:
+                shown.seats[each] = Seat(shown.base, place)
+                self._index(shown.seats[each], is_open=True)
+        return tuple(each for seat in closed for each in _closing(seat))
 
     def _refreshed(self, name: str) -> tuple[Transition, ...]:
-        """Show a hold anew; return what its places held before or hold now, as transitions of pods and claims."""
+        """Show a hold anew; return what its places held before and hold no more, as transitions of pods and claims."""
         before, hold = self._shown.get(name), self._observed.get(name) or self._made.get(name)
-        if hold is not None and (before is None or before.key != hold.key):  # pods may have come before it
-            places = self._places_of(hold)
-            self._bound |= dict.fromkeys(key for key in places if self._is_taken(key, seen_alone=True))
-        after = None if hold is None else self._overlaid(hold)
-        if before == after:
-            return ()
-        self._shown.replace(name, after)
-        was, now = self._open_seats(before), self._open_seats(after)
-        if before is not None and (after is None or after.key != before.key):
+        was = before.seats if before is not None else {}
+        if before is not None and (hold is None or _identity(hold) != _identity(before.base)):
             self._forget(before)
-        if after is not None:
-            self._name_of[after.key] = name
+        self._stale[name] = None
+        now = self._show(hold, before) if hold is not None else {}
         closed = [seat for key, seat in was.items() if key not in now or now[key].place != seat.place]
         for seat in closed:
             self._index(seat, is_open=False)
         for key, seat in now.items():
             if key not in was or was[key].place != seat.place:
                 self._index(seat, is_open=True)
-        is_named = before is not None and not before.uid and after is not None and bool(after.uid)
+        is_named = before is not None and not before.base.uid and hold is not None and bool(hold.uid)
         same = {seat.place for seat in now.values()} if is_named else set()  # the hold has got its uid
         return tuple(each for seat in closed if seat.place not in same for each in _closing(seat))
 
-    def _open_seats(self, hold: DeviceHold | None) -> dict[str, Seat]:
-        if hold is None:
-            return {}
-        gone = {*hold.used, *(each.place for each in hold.lost)}
-        return {key: Seat(hold, each) for key, each in self._places_of(hold).items() if each.index not in gone}
+    def _show(self, hold: DeviceHold, before: _Shown | None) -> dict[str, Seat]:
+        """Show a hold, and return its open places; pods may have come before it."""
+        is_known = before is not None and _identity(before.base) == _identity(hold)
+        is_same = before is not None and is_known and before.base.places is hold.places
+        places = (
+            before.places if before is not None and is_same else {Seat(hold, each).id: each for each in hold.places}
+        )
+        closed = frozenset((*hold.used, *(each.place for each in hold.lost)))
+        shown = self._shown[hold.name] = _Shown(hold, places, closed)
+        self._name_of[hold.key] = hold.name
+        self._of_owner.setdefault(hold.owner.uid, {})[hold.name] = None
+        if not is_known:
+            self._bound |= dict.fromkeys(key for key in places if self._is_taken(key, seen_alone=True))
+        shown.seats = {key: Seat(hold, each) for key, each in places.items() if self._is_open(shown, key, each)}
+        return shown.seats
 
-    def _overlaid(self, hold: DeviceHold) -> DeviceHold:
-        places = self._places_of(hold)
-        known = {each.place for each in hold.lost}
-        used = [each.index for key, each in places.items() if key in self._bound or self._is_taken(key)]
-        lost = [
-            LostPlace(each.index, self._lost[key])
-            for key, each in places.items()
-            if key in self._lost and each.index not in known
-        ]
-        shown = hold.with_used(used)
-        return msgspec.structs.replace(shown, lost=tuple(sorted((*hold.lost, *lost)))) if lost else shown
+    def _is_open(self, shown: _Shown, seat: str, place: HeldPlace) -> bool:
+        is_closed = place.index in shown.closed or seat in self._bound or seat in self._lost
+        return not is_closed and not self._is_taken(seat)
 
-    def _forget(self, hold: DeviceHold) -> None:
-        self._name_of.pop(hold.key, None)
-        for key in self._places.pop(hold.key, ((), {}))[1]:
+    def _lay_over(self, name: str) -> None:
+        """Make a hold anew as it counts, if something of it has changed."""
+        if name not in self._stale:
+            return
+        del self._stale[name]
+        shown = self._shown.get(name)
+        after = None
+        if shown is not None:
+            hold, known = shown.base, {each.place for each in shown.base.lost}
+            used = [each.index for key, each in shown.places.items() if key in self._bound or self._is_taken(key)]
+            lost = [
+                LostPlace(each.index, self._lost[key])
+                for key, each in shown.places.items()
+                if key in self._lost and each.index not in known
+            ]
+            after = hold.with_used(used)
+            if lost:
+                after = msgspec.structs.replace(after, lost=tuple(sorted((*hold.lost, *lost))))
+        if after != self._overlaid.get(name):
+            self._overlaid.replace(name, after)
+
+    def _forget(self, shown: _Shown) -> None:
+        hold = shown.base
+        del self._shown[hold.name], self._name_of[hold.key]
+        own = self._of_owner[hold.owner.uid]
+        del own[hold.name]
+        if not own:
+            del self._of_owner[hold.owner.uid]
+        for key in shown.places:
             self._bound.pop(key, None)
             self._lost.pop(key, None)
 
     def _index(self, seat: Seat, *, is_open: bool) -> None:
-        _file(self._on_node, seat.place.node, seat, is_open=is_open)
-        for pool in seat.place.pools:
+        place = seat.place
+        _file(self._on_node, place.node, seat, is_open=is_open)
+        for pool in place.pools:
             _file(self._in_pool, pool, seat, is_open=is_open)
-        (self._matchers.add if is_open else self._matchers.discard)(seat.place.pods)
+        (self._matchers.add if is_open else self._matchers.discard)(place.pods)
+        sign = 1 if is_open else -1
+        for namespace in dict.fromkeys(("", place.pods.namespace)):
+            key, total = (seat.hold.name, namespace), self.held(namespace)
+            had = self._open[key]
+            self._open[key] += sign
+            if not self._open[key]:
+                del self._open[key]
+            holds = total.holds + bool(had + sign) - bool(had)
+            places, devices = total.places + sign, total.devices + sign * len(place.devices)
+            self._held[namespace] = HeldTotals(holds, places, devices)
+            if not places:
+                del self._held[namespace]
+
+
+def _identity(hold: DeviceHold) -> tuple[str, str]:
+    return hold.key, hold.owner.uid
 
 
 K = TypeVar("K")

@@ -71,7 +71,7 @@ class LeaderElector:
         self.drained, self.undrained = asyncio.Event(), asyncio.Event()
         self._drains = drains
         self._client = client
-        self._namespace = namespace
+        self.namespace: Final = namespace
         self._name = name
         self._timing = timing
         self._on_error = on_error
@@ -85,7 +85,7 @@ class LeaderElector:
     @property
     def object_name(self) -> str:
         """The Lease, for messages."""
-        return f"leases {self._namespace}/{self._name}"
+        return f"leases {self.namespace}/{self._name}"
 
     @property
     def earlier_record(self) -> tuple[str, str]:
@@ -171,7 +171,7 @@ class LeaderElector:
                 if self.election.has_lost(self._clock()):
                     self.election.resign()
                     why = error if isinstance(error, KubeError) else "it could not be renewed before its deadline"
-                    raise LeadershipLost(f"the lease {self._namespace}/{self._name} is lost: {why}") from error
+                    raise LeadershipLost(f"the lease {self.namespace}/{self._name} is lost: {why}") from error
                 self._on_error(error)
 
     async def release(self) -> None:
@@ -234,7 +234,7 @@ class LeaderElector:
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"namespace": self._namespace, "name": f"{self._name}{_MARKER}"},
+            "metadata": {"namespace": self.namespace, "name": f"{self._name}{_MARKER}"},
         }
         try:
             await self._create(body)
@@ -261,12 +261,12 @@ class LeaderElector:
     async def _write_ours(self) -> Lease:
         if self.election.exists:
             return await self._patch(self.election.taking(_now()))
-        return decode_lease(await self._create(self.election.creation(self._namespace, self._name, _now())))
+        return decode_lease(await self._create(self.election.creation(self.namespace, self._name, _now())))
 
     async def _create(self, body: Json) -> bytes:
         return await self._client.request(
             "POST",
-            paths.leases(self._namespace),
+            paths.leases(self.namespace),
             body=msgspec.json.encode(body),
             timeout_seconds=self._request_seconds,
         )
@@ -331,7 +331,7 @@ class LeaderElector:
         try:
             return decode_lease(
                 await self._client.request(
-                    "GET", paths.leases(self._namespace, self._name), timeout_seconds=self._request_seconds
+                    "GET", paths.leases(self.namespace, self._name), timeout_seconds=self._request_seconds
                 )
             )
         except NotFound:
@@ -341,7 +341,7 @@ class LeaderElector:
         return decode_lease(
             await self._client.request(
                 "PATCH",
-                paths.leases(self._namespace, self._name),
+                paths.leases(self.namespace, self._name),
                 body=msgspec.json.encode(body),
                 content_type=MERGE_PATCH,
                 timeout_seconds=self._request_seconds,

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 import solver
-from scheduler.simulation.adding.live_shapes import INSTANCE_TYPE, POOL_LABEL, ZONE
+from scheduler.simulation.adding.live_shapes import ZONE
+from scheduler.simulation.adding.pool_limits import INSTANCE_TYPE, POOL_LABEL
 from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, text, texts
 from solver.domain import AddedNode, Node, NodeShape, Snapshot, Taint, is_passing
 

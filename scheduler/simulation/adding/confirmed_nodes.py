@@ -19,6 +19,7 @@ from solver.domain import (
     AddedNodes,
     Batch,
     Budget,
+    NodeLimit,
     NodeShape,
     Plan,
     PodId,
@@ -49,10 +50,10 @@ class Confirmed(NamedTuple):
     snapshot: Snapshot
 
 
-def find(asked: Record, batch: Batch, shapes: Sequence[NodeShape]) -> Confirmed:
+def find(asked: Record, batch: Batch, shapes: Sequence[NodeShape], limits: Sequence[NodeLimit] = ()) -> Confirmed:
     """Find the cheapest nodes for a batch; no pod is evicted. Everything that is promised is decided so."""
     asked = replace(asked, batch=batch, policy=replace(asked.policy, preemption=PreemptionRules()))
-    search = _Search(asked, tuple(shapes), solver.SolverCache())
+    search = _Search(asked, tuple(shapes), tuple(limits), solver.SolverCache())
     found = search.cheapest(asked.snapshot, batch)
     for _ in range(_ROUNDS):
         there = search.with_nodes(found)
@@ -64,14 +65,15 @@ def find(asked: Record, batch: Batch, shapes: Sequence[NodeShape]) -> Confirmed:
     there = search.with_nodes(found)
     decided = search.decided(there)
     kept = replace(found, placements=decided.placements, allocations=decided.allocations)
-    return Confirmed(_with_waiting(kept, batch), there)
+    return Confirmed(with_waiting(kept, batch), there)
 
 
 class _Search(NamedTuple):
-    """What is asked, and the shapes that nodes can have."""
+    """What is asked, the shapes that nodes can have, and limits of nodes of several shapes together."""
 
     asked: Record
     shapes: tuple[NodeShape, ...]
+    limits: tuple[NodeLimit, ...]
     cache: solver.SolverCache
 
     def cheapest(self, snapshot: Snapshot, batch: Batch, added: Collection[str] = ()) -> AddedNodes:
@@ -81,8 +83,12 @@ class _Search(NamedTuple):
             shape if shape.most is None else replace(shape, most=max(0, shape.most - taken[shape.name]))
             for shape in self.shapes
         ]
+        limits = [
+            replace(limit, left=limit.left - sum(size * taken[shape] for shape, size in limit.sizes))
+            for limit in self.limits
+        ]
         budget = Budget(seconds=_SECONDS, deterministic_seconds=_DETERMINISTIC_SECONDS, seed=self.asked.seed)
-        return solver.nodes_to_add(snapshot, batch, self.asked.policy, shapes, budget, cache=self.cache)
+        return solver.nodes_to_add(snapshot, batch, self.asked.policy, shapes, budget, limits=limits, cache=self.cache)
 
     def with_nodes(self, found: AddedNodes) -> Snapshot:
         """Return the cluster with the nodes of an answer."""
@@ -117,11 +123,11 @@ class _Search(NamedTuple):
             price=found.price + more.price,
             is_proven=False,
         )
-        return _with_waiting(both, batch)
+        return with_waiting(both, batch)
 
 
-def _with_waiting(found: AddedNodes, batch: Batch) -> AddedNodes:
-    """Let the pods wait that have no place any more."""
+def with_waiting(found: AddedNodes, batch: Batch) -> AddedNodes:
+    """Let the pods wait that have no place any more; the answer is complete if the search found none for them, too."""
     placed = {each.pod for each in found.placements}
     known = {each.pod: each for each in found.waiting}
     return replace(
@@ -131,5 +137,5 @@ def _with_waiting(found: AddedNodes, batch: Batch) -> AddedNodes:
             for pod in batch.pods
             if pod.id not in placed
         ),
-        is_complete=found.is_complete and len(placed) + len(known) >= len(batch.pods),
+        is_complete=found.is_complete and all(pod.id in placed or pod.id in known for pod in batch.pods),
     )

@@ -7,6 +7,7 @@ group share, the taints that do not tell of a passing state, and of allocatable 
 
 A NodePool (karpenter.sh/v1) makes nodes of every instance type that a node of the cluster shows and that its
 requirements allow, in every zone that they name. What no node shows is not known: slices are published by nodes only.
+Its limits are about all of its nodes together. They count what a node has (`status.capacity`), as NodeClaims tell it.
 """
 
 from collections import Counter, defaultdict
@@ -15,25 +16,25 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from scheduler.simulation.adding import pool_limits
+from scheduler.simulation.adding.karpenter_objects import KarpenterObjects
+from scheduler.simulation.adding.pool_limits import INSTANCE_TYPE, POOL_LABEL
 from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, text, texts
 from solver import matches_node_selector
 from solver.domain import (
     HOSTNAME,
     Node,
+    NodeLimit,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     NodeShape,
-    QuantityError,
     ResourceSlice,
     Snapshot,
     Taint,
     is_passing,
 )
-from solver.domain.quantity import parse, unit_of
 
-POOL_LABEL: Final = "karpenter.sh/nodepool"
-INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 ZONE: Final = "topology.kubernetes.io/zone"
 _GROUP_LABELS: Final = (
     INSTANCE_TYPE,
@@ -119,27 +120,37 @@ class _Published:
 
 
 class PoolShapes(NamedTuple):
-    """Shapes of NodePools, and the pools of which nothing is known."""
+    """Shapes of NodePools with the limits that the pools set, and the pools of which nothing is known."""
 
     shapes: tuple[NodeShape, ...] = ()
     unknown: tuple[str, ...] = ()
+    limits: tuple[NodeLimit, ...] = ()
+
+    def limits_of(self, shapes: Sequence[NodeShape]) -> tuple[NodeLimit, ...]:
+        """Return the limits of shapes from a file, as far as they are shapes of pools and no others of their names."""
+        own = {shape.name: shape.node for shape in self.shapes}
+        same = {shape.name for shape in shapes if shape.node == own.get(shape.name)}
+        kept = ((each, tuple(pair for pair in each.sizes if pair[0] in same)) for each in self.limits)
+        return tuple(replace(limit, sizes=sizes) for limit, sizes in kept if sizes)
 
 
-def pool_shapes(pools: Sequence[Body], shapes: Sequence[NodeShape]) -> PoolShapes:
+def pool_shapes(snapshot: Snapshot, shapes: Sequence[NodeShape], karpenter: KarpenterObjects) -> PoolShapes:
     """
     Return the shapes that NodePools make, and live shapes of nodes that belong to none of them.
 
     `shapes` are those of live nodes: each shows an instance type.
     """
+    pools, allocatable = karpenter.pools, {node.name: dict(node.allocatable) for node in snapshot.nodes}
     names = {text(metadata(pool).get("name")) for pool in pools}
     found = [shape for shape in shapes if dict(shape.node.labels).get(POOL_LABEL, "") not in names]
-    unknown = []
+    unknown, limits = [], list[NodeLimit]()
     for pool in sorted(pools, key=lambda each: text(metadata(each).get("name"))):
         made = _of_pool(pool, shapes)
         found += made
+        limits += pool_limits.of_pool(pool, made, karpenter.claims, allocatable)
         if not made:
             unknown.append(text(metadata(pool).get("name")))
-    return PoolShapes(tuple(found), tuple(unknown))
+    return PoolShapes(tuple(found), tuple(unknown), tuple(limits))
 
 
 def _of_pool(pool: Body, shapes: Sequence[NodeShape]) -> list[NodeShape]:
@@ -165,7 +176,7 @@ def _of_pool(pool: Body, shapes: Sequence[NodeShape]) -> list[NodeShape]:
                 continue
             node = replace(shape.node, labels=tuple(sorted(known.items())), taints=taints)
             named = _plain("-".join(part for part in (name, kind, zone) if part))
-            found[kind, zone] = replace(shape, name=named, node=node, most=_most(pool, node))
+            found[kind, zone] = replace(shape, name=named, node=node)
     return list(found.values())
 
 
@@ -180,18 +191,3 @@ def _allows(requirements: Sequence[NodeSelectorRequirement], labels: Mapping[str
     known = tuple(each for each in requirements if each.key in labels)
     selector = NodeSelector(terms=(NodeSelectorTerm(match_expressions=known),))
     return not known or matches_node_selector(selector, "", labels)
-
-
-def _most(pool: Body, node: Node) -> int | None:
-    """Return how many nodes a pool's limits leave; None without limits."""
-    limits, used = mapping(spec(pool).get("limits")), mapping(mapping(pool.get("status")).get("resources"))
-    sizes, left = {**dict(node.allocatable), "nodes": 1}, list[int]()
-    for resource, limit in limits.items():
-        size = sizes.get(resource, 0)
-        try:
-            free = parse(str(limit)).nano - parse(str(used.get(resource, 0))).nano
-        except QuantityError:
-            continue
-        if size > 0:
-            left.append(max(0, free // (size * (unit_of(resource) if resource != "nodes" else 10**9))))
-    return min(left, default=None)

@@ -29,11 +29,13 @@ from scheduler.worker.recording import Record
 from solver.domain import (
     AddedNodes,
     Batch,
+    NodeLimit,
     NodeShape,
     Plan,
     PodId,
     PreemptionRules,
     Reason,
+    ReasonCode,
     SearchReport,
     SearchStatus,
     Unplaced,
@@ -44,12 +46,13 @@ _MOST_NAMES: Final = 4
 
 class OfferedNodes(NamedTuple):
     """
-    The nodes that can be had: shapes, and NodePools of which nothing is known.
+    The nodes that can be had: shapes, limits of pools, and NodePools of which nothing is known.
 
     `claims` are Karpenter's NodeClaims; those under way are described by `known`, all shapes that the cluster shows.
     """
 
     shapes: PricedShapes
+    limits: tuple[NodeLimit, ...] = ()
     unknown_pools: tuple[str, ...] = ()
     claims: tuple[Body, ...] = ()
     known: tuple[NodeShape, ...] = ()
@@ -85,7 +88,7 @@ def find(asked: Record, own: Collection[PodId], offered: OfferedNodes) -> NodeAd
     started, batch = time.monotonic(), _concerned(asked, own)
     coming = coming_nodes.with_coming(asked.snapshot, offered.claims, offered.known)
     asked = msgspec.structs.replace(asked, snapshot=coming.snapshot)
-    found, there = confirmed_nodes.find(asked, batch, offered.shapes.shapes)
+    found, there = confirmed_nodes.find(asked, batch, offered.shapes.shapes, offered.limits)
     status = SearchStatus.OPTIMAL if found.is_proven and found.is_complete else SearchStatus.FEASIBLE
     plan = Plan(
         placements=found.placements,
@@ -95,6 +98,7 @@ def find(asked: Record, own: Collection[PodId], offered: OfferedNodes) -> NodeAd
     )
     policy = msgspec.structs.replace(asked.policy, preemption=PreemptionRules())
     broken = solver.verify.check(there, batch, plan, policy)
+    broken += solver.verify.check_added(found.nodes, offered.shapes.shapes, offered.limits)
     defects = tuple(f"the answer broke a rule: {each.rule} ({each.subject}): {each.message}" for each in broken)
     seconds = round(time.monotonic() - started, 3)
     plan = msgspec.structs.replace(plan, report=msgspec.structs.replace(plan.report, seconds=seconds))
@@ -184,7 +188,9 @@ def sentence(answer: NodeAdditions) -> str:
         why = f"{'start' if total > 1 else 'starts'} on the nodes {there}"
         if answer.starts:
             return f"No node has to be added: {pods} {why}."
-        return f"No node of these shapes helps: {started} of {counted(total, 'pod')} would start on those that exist."
+        limited = any(reason.code is ReasonCode.NODE_LIMIT for each in answer.found.waiting for reason in each.reasons)
+        why = "No more nodes can be had" if limited else "No node of these shapes helps"
+        return f"{why}: {started} of {counted(total, 'pod')} would start on those that exist."
     parts = [f"{count} × {name}" for name, count in answer.counts.items()]
     price = answer.offered.shapes.price(answer.found.price)
     cost = f" for {price}" if price else ""

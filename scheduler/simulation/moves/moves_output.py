@@ -1,21 +1,25 @@
 """A plan of moves as a table, JSON or YAML."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, TextIO
 
 import msgspec
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
-from scheduler.simulation import printing
+from scheduler.simulation import list_table, printing
+from scheduler.simulation.list_table import Coloured, ListColumn
 from scheduler.simulation.moves.planned_moves import PlannedMoves
-from solver.domain import Move, Relocation, Staying
+from solver.domain import ClaimId, GoalKind, Move, Relocation, Staying
 
 _SHOWN: Final = 8
 """The most pods per reason that the table names; JSON has all."""
 _MINUTE: Final = 60
+_HEADS: Final = ("POD", "FROM", "TO")
+_STAYING: Final = (
+    ListColumn("STAYS", is_copied=True),
+    ListColumn("NODE", is_copied=True),
+    ListColumn("BECAUSE", is_sentence=True),
+)
 
 
 class MovesReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -24,12 +28,14 @@ class MovesReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     `goal` and `subject` say what the moves are for, `for` are the pods that want a place or have to leave; `least` is
     the proven bound on the number of moves. `to` of a move is empty where a spare member of the gang takes its place.
+    `reached` says that all of these pods have a place, or leave; `found` only that there are moves for some.
     """
 
     goal: str
     subject: str
     wanted: tuple[str, ...] = msgspec.field(name="for")
     found: bool
+    reached: bool
     moves: tuple[dict[str, Any], ...] = ()
     placements: tuple[dict[str, str], ...] = ()
     least: int = 0
@@ -49,6 +55,7 @@ def answer(made: PlannedMoves) -> MovesReport:
         subject=goal.subject,
         wanted=tuple(str(pod) for pod in asked),
         found=found.is_found or made.has_nothing_to_do,
+        reached=made.is_reached,
         moves=tuple(_move(each) for each in found.moves),
         placements=tuple({"pod": str(each.pod), "node": each.node} for each in found.placements),
         least=found.least,
@@ -70,12 +77,11 @@ def _move(move: Move) -> dict[str, Any]:
     return {"step": move.step, "pod": str(move.pod), "from": move.source, "to": move.target, "devices": devices}
 
 
-def summary(found: Relocation) -> str:
-    """Summarize a relocation in a sentence or two."""
+def summary(found: Relocation, shared: Sequence[ClaimId] = ()) -> str:
+    """Summarize a relocation; `shared` are the claims for which the pods of the last step go at once."""
     count = len(found.moves)
     if not found.is_found:
-        proof = "proven" if found.is_proven else "not proven"
-        return f"No plan: {found.reason} ({proof})."
+        return f"No plan: {found.reason} ({_proof(found)})."
     if not count:
         return "It fits already: no pod has to be moved."
     moved = printing.counted(count, "move")
@@ -83,58 +89,84 @@ def summary(found: Relocation) -> str:
         proof = "proven: it cannot be done with fewer"
     else:
         proof = f"not proven to be the fewest, which is at least {max(1, found.least)}"
-    order = "" if found.is_stepwise else " They cannot be made one by one: they depend on each other in a cycle."
-    return f"{moved} ({proof}).{order}"
+    return f"{moved} ({proof}).{_order(found, shared)}"
+
+
+def _proof(found: Relocation) -> str:
+    return "proven" if found.is_proven else "not proven"
+
+
+def _order(found: Relocation, shared: Sequence[ClaimId]) -> str:
+    if found.is_stepwise:
+        return ""
+    if shared:
+        named = ", ".join(map(str, shared[:_SHOWN]))
+        return f" The pods of step {found.moves[-1].step} go at once, as they share {named}."
+    return " They cannot be made one by one: they depend on each other in a cycle."
 
 
 def lost_work(found: Relocation) -> str:
-    """Say how much work the moves cost; empty where that is nothing."""
+    """Say how much work the moves would cost; empty where that is nothing."""
     minutes = found.harm.lost_seconds // _MINUTE
     if not found.is_found or not minutes:
         return ""
-    return f"{printing.counted(minutes, 'minute')} of work since start or checkpoint are lost."
+    return f"{printing.counted(minutes, 'minute')} of work since start or checkpoint would be lost."
 
 
 def show(made: PlannedMoves, to: TextIO) -> None:
-    """Write the table and the sentences."""
+    """Write what is not reached, the table and the sentences."""
+    goal, found = made.goal, made.found
     if made.has_nothing_to_do:
-        printing.console(to).print(Text(printing.visible(f"Nothing to do: no pod of {made.goal.subject} has to move.")))
+        list_table.write([f"Nothing to do: no pod of {goal.subject} has to move."], to)
         return
-    show_moves(made.found, to)
+    if made.left_behind:
+        moved = len(goal.leaving) - made.left_behind
+        verb = "be emptied" if goal.kind is GoalKind.NODES else "leave as a whole"
+        pods = f"{moved} of {printing.counted(len(goal.leaving), 'pod')} can move"
+        stay = "stays" if made.left_behind == 1 else "stay"
+        list_table.write([f"{goal.subject} cannot {verb}: {pods}, {made.left_behind} {stay}.", ""], to)
+    if goal.leaving and found.staying and not found.is_found:
+        _show_tables(found, to)
+        first, count = found.staying[0], len({each.pod for each in found.staying})
+        more = f", and {count - 1} more" if count > 1 else ""
+        list_table.write([f"No plan: {first.pod} stays{more}: {first.reason} ({_proof(found)})."], to)
+        return
+    show_moves(found, to, made.shared_claims() if found.moves else ())
 
 
-def show_moves(found: Relocation, to: TextIO) -> None:
+def show_moves(found: Relocation, to: TextIO, shared: Sequence[ClaimId] = ()) -> None:
     """Write the moves and what they cost."""
-    console = printing.console(to)
-    found = printing.visible(found)
+    _show_tables(found, to)
+    list_table.write(filter(None, (summary(found, shared), lost_work(found))), to)
+
+
+def _show_tables(found: Relocation, to: TextIO) -> None:
     if found.moves or found.placements:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for column in ("STEP", "POD", "FROM", "TO"):
-            table.add_column(column, overflow="fold")
-        for move in found.moves:
-            target = Text(move.target, "green") if move.target else Text("(a spare takes its place)", "yellow")
-            table.add_row(str(move.step), Text(str(move.pod)), Text(move.source), target)
-        for placement in found.placements:
-            table.add_row("then", Text(str(placement.pod)), "", Text(placement.node, "green"))
-        console.print(table)
+        columns = (ListColumn("STEP", is_fixed=True), *(ListColumn(head, is_copied=True) for head in _HEADS))
+        rows: list[list_table.Row] = [
+            (
+                str(each.step),
+                str(each.pod),
+                each.source,
+                Coloured(each.target, "green") if each.target else Coloured("(a spare takes its place)", "yellow"),
+            )
+            for each in found.moves
+        ]
+        rows += [("then", str(each.pod), "", Coloured(each.node, "green")) for each in found.placements]
+        list_table.show(columns, rows, to)
+        list_table.write([""], to)
     if found.staying:
-        console.print(_staying(found.staying))
-    console.print(Text(summary(found)))
-    if lost := lost_work(found):
-        console.print(Text(lost))
+        list_table.show(_STAYING, list(_staying(found.staying)), to)
+        list_table.write([""], to)
 
 
-def _staying(staying: Sequence[Staying]) -> Table:
-    """List the pods that may not be moved, grouped by reason."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("STAYS", "NODE", "BECAUSE"):
-        table.add_column(column, overflow="fold")
+def _staying(staying: Sequence[Staying]) -> Iterator[list_table.Row]:
+    """Return the rows of the pods that may not be moved, by reason."""
     by_reason: defaultdict[str, list[Staying]] = defaultdict(list)
     for each in staying:
         by_reason[each.reason].append(each)
     for reason, pods in by_reason.items():
-        names = [str(each.pod) for each in pods[:_SHOWN]]
-        more = [f"and {len(pods) - _SHOWN} more"] if len(pods) > _SHOWN else []
-        nodes = [each.node for each in pods[:_SHOWN]]
-        table.add_row(Text("\n".join([*names, *more])), Text("\n".join(nodes)), Text(reason, "yellow"))
-    return table
+        for each in pods[:_SHOWN]:
+            yield str(each.pod), each.node, Coloured(reason, "yellow")
+        if len(pods) > _SHOWN:
+            yield f"and {len(pods) - _SHOWN} more", "", Coloured(reason, "yellow")

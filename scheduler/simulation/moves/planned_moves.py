@@ -1,13 +1,14 @@
 """From a pod, a gang, a node or a domain to the goal of a repair, and the fewest moves that reach it."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler.worker.recording import Record
+from scheduler.worker.recording import Record, RepairRecord
 from solver import goal_of_nodes, goal_of_pods, plan_moves
-from solver.domain import Budget, GoalKind, Pod, Relocation, RepairGoal, RepairRules, Snapshot
+from solver.domain import Budget, ClaimId, GoalKind, Pod, Relocation, RepairGoal, RepairRules, Snapshot
 
 _SECONDS: Final = 120.0
 
@@ -17,11 +18,31 @@ class UnknownObjectError(ValueError):
 
 
 class PlannedMoves(NamedTuple):
-    """A goal, the fewest moves that reach it, and the cluster that they were planned on."""
+    """A goal, the fewest moves that reach it, the cluster that they were planned on, and the file of all this."""
 
     goal: RepairGoal
     found: Relocation
     snapshot: Snapshot
+    record: Record
+
+    @property
+    def left_behind(self) -> int:
+        """How many of the pods that have to leave the plan does not move."""
+        moved = {each.pod for each in self.found.moves} if self.found.is_found else set()
+        return len(set(self.goal.leaving) - moved)
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the goal is reached after the moves, or without any."""
+        return self.has_nothing_to_do or (self.found.is_found and not self.left_behind)
+
+    def shared_claims(self) -> tuple[ClaimId, ...]:
+        """Return the claims for which pods of the last step go at once; none where one of them shares no claim."""
+        last = {each.pod for each in self.found.moves if each.step == self.found.moves[-1].step}
+        claims = {pod.id: set(pod.claim_ids) for pod in self.snapshot.pods if pod.id in last}
+        users = Counter(claim for own in claims.values() for claim in own)
+        shared = {claim for claim, count in users.items() if count > 1}
+        return tuple(sorted(shared)) if all(own & shared for own in claims.values()) else ()
 
     @property
     def has_nothing_to_do(self) -> bool:
@@ -43,11 +64,11 @@ def _meant(pods: Sequence[Pod], kind: str, name: str) -> tuple[Pod, ...]:
     return tuple(pod for pod in pods if tuple(pod.id) == key) if kind == "pod" else ()
 
 
-def goal_for(asked: Record, kind: str, name: str) -> RepairGoal:
+def goal_for(asked: Record, kind: str, name: str, *, is_kind_given: bool = True) -> RepairGoal:
     """
     Return the goal for an object: `kind` is pod, gang, node or domain (`LABEL=VALUE`).
 
-    Raise `UnknownObjectError`.
+    Raise `UnknownObjectError`; without `is_kind_given` it asks whether a node of that name was meant.
     """
     snapshot = asked.snapshot
     if kind == "node":
@@ -62,7 +83,10 @@ def goal_for(asked: Record, kind: str, name: str) -> RepairGoal:
         return goal_of_nodes(snapshot, nodes, asked.policy, f"domain {name}")
     pods = _meant((*asked.batch.pods, *snapshot.pods), kind, name)
     if not pods:
-        raise UnknownObjectError(f"{kind} {name} neither waits for this scheduler nor runs")
+        short = name.rpartition("/")[2]
+        is_node = not is_kind_given and any(node.name == short for node in snapshot.nodes)
+        meant = f". Did you mean node/{short}?" if is_node else ""
+        raise UnknownObjectError(f"{kind} {name} neither waits for this scheduler nor runs{meant}")
     return goal_of_pods(snapshot, asked.batch, pods, f"{kind} {name}")
 
 
@@ -76,7 +100,29 @@ def planned(asked: Record, goal: RepairGoal, rules: RepairRules, *, seconds: flo
     budget = Budget(seconds=seconds, deterministic_seconds=work, seed=asked.seed, workers=asked.workers)
     snapshot = _without_own_nominations(asked.snapshot, goal.wanted.pods)
     rules = msgspec.structs.replace(rules, now=asked.policy.preemption.now, minimum_run_seconds=0)
-    return PlannedMoves(goal, plan_moves(snapshot, goal, asked.policy, budget, rules), snapshot)
+    found = plan_moves(snapshot, goal, asked.policy, budget, rules)
+    record = msgspec.structs.replace(
+        asked,
+        cause=f"repair plan for {goal.subject}",
+        snapshot=snapshot,
+        batch=goal.wanted,
+        seconds=seconds,
+        deterministic_seconds=work,
+        repair=RepairRecord(goal=goal, rules=rules, found=found),
+    )
+    return PlannedMoves(goal, found, snapshot, record)
+
+
+def replayed(asked: Record, repair: RepairRecord) -> PlannedMoves:
+    """Find the moves of a saved plan again."""
+    budget = Budget(
+        seconds=asked.seconds,
+        deterministic_seconds=asked.deterministic_seconds,
+        seed=asked.seed,
+        workers=asked.workers,
+    )
+    found = plan_moves(asked.snapshot, repair.goal, asked.policy, budget, repair.rules)
+    return PlannedMoves(repair.goal, found, asked.snapshot, asked)
 
 
 def room_for(asked: Record, *, seconds: float) -> Relocation:

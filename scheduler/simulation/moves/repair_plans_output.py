@@ -56,7 +56,7 @@ def show_one(plan: RepairPlan, to: TextIO, form: str) -> None:
     console.print(table)
     count = printing.counted(len(plan.spec.moves), "move")
     proof = "proven: it cannot be done with fewer" if plan.spec.proven else f"at least {plan.spec.least} are needed"
-    console.print(Text(f"{count} ({proof}). {plan.spec.lost_seconds // 60} minutes of work are lost."))
+    console.print(Text(f"{count} ({proof}). {plan.spec.lost_seconds // 60} minutes of work would be lost."))
 
 
 def _state(plan: RepairPlan) -> str:

@@ -98,7 +98,7 @@ def quota_states(
     for each in found:
         about.setdefault(each.quota, []).append(each)
     states = []
-    for index in _parents_first(tree):
+    for index in tree.parents_first:
         quota, resources = tree.quotas[index], []
         for resource in quota.resources:
             amount, guarantee = held(index, resource.key), tree.guarantee(index, resource.key)
@@ -126,12 +126,6 @@ def quota_states(
             )
         )
     return tuple(states)
-
-
-def _parents_first(tree: QuotaTree, above: int = -1) -> Iterator[int]:
-    for index in tree.children(above):
-        yield index
-        yield from _parents_first(tree, index)
 
 
 def _waiting_counts(

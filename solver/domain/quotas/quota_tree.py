@@ -1,6 +1,6 @@
 """The tree that quotas form, and what contradicts in it: findings, which stop nothing else."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -45,6 +45,10 @@ class QuotaTree:
     """For each quota itself and its ancestors, the root last."""
     below: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """The positions of the children of each quota that has some, and of the roots by -1."""
+    parents_first: tuple[int, ...] = ()
+    """All positions, each after that of its parent and before those of its next sibling."""
+    guarantees: Mapping[tuple[int, QuotaKey], int] = field(default_factory=dict)
+    """What a quota guarantees where that is something."""
 
     @classmethod
     def of(cls, quotas: Sequence[DeviceQuota], namespaces: Iterable[Namespace]) -> "QuotaTree":
@@ -81,7 +85,9 @@ class QuotaTree:
         for index, parent in enumerate(parents):
             below[parent].append(index)
         children = {parent: tuple(indices) for parent, indices in below.items()}
-        return cls(found, tuple(parents), leaf_of, tuple(findings), chains, children)
+        order = tuple(_parents_first(children))
+        guarantees = _guarantees(found, parents, order)
+        return cls(found, tuple(parents), leaf_of, tuple(findings), chains, children, order, guarantees)
 
     def chain(self, namespace: str) -> tuple[int, ...]:
         """Return the positions of a namespace's quota and its ancestors; none where it has no quota."""
@@ -103,13 +109,36 @@ class QuotaTree:
 
     def guarantee(self, index: int, key: QuotaKey) -> int:
         """Return what a quota guarantees: what it says, or the sum of its children where that is more."""
-        own = sum(each.guarantee for each in self.quotas[index].resources if each.key == key)
-        return max(own, sum(self.guarantee(child, key) for child in self.children(index)))
+        return self.guarantees.get((index, key), 0)
 
     @property
     def keys(self) -> tuple[QuotaKey, ...]:
         """What some quota counts, each once."""
         return tuple(dict.fromkeys(each.key for quota in self.quotas for each in quota.resources))
+
+
+def _parents_first(below: Mapping[int, tuple[int, ...]]) -> Iterator[int]:
+    """Walk the tree; chains of quotas may be longer than the stack of the interpreter."""
+    left = list(reversed(below.get(-1, ())))
+    while left:
+        yield (index := left.pop())
+        left += reversed(below.get(index, ()))
+
+
+def _guarantees(
+    quotas: Sequence[DeviceQuota], parents: Sequence[int], order: Sequence[int]
+) -> dict[tuple[int, QuotaKey], int]:
+    """Find what each quota guarantees, from the leaves up."""
+    found: dict[tuple[int, QuotaKey], int] = {}
+    of_children: defaultdict[int, Counter[QuotaKey]] = defaultdict(Counter)
+    for index in reversed(order):
+        own = Counter[QuotaKey]()
+        for each in quotas[index].resources:
+            own[each.key] += each.guarantee
+        most = own | of_children.pop(index, Counter())
+        found |= {(index, key): amount for key, amount in most.items()}
+        of_children[parents[index]] += most
+    return found
 
 
 def _chain(parents: Sequence[int], index: int) -> Iterator[int]:
@@ -120,13 +149,17 @@ def _chain(parents: Sequence[int], index: int) -> Iterator[int]:
 
 def _cut_cycles(quotas: Sequence[DeviceQuota], parents: list[int]) -> Iterator[QuotaFinding]:
     """Make every quota of a cycle a root; quotas below stay where they are."""
-    cyclic = []
+    cyclic, passed = list[int](), set[int]()
     for index in range(len(quotas)):
-        at, steps = parents[index], 0
-        while at not in {-1, index} and steps <= len(quotas):
-            at, steps = parents[at], steps + 1
-        if at == index:
-            cyclic.append(index)
+        at, way = index, dict[int, None]()
+        while at >= 0 and at not in passed and at not in way:
+            way[at] = None
+            at = parents[at]
+        if at in way:
+            walked = list(way)
+            cyclic += walked[walked.index(at) :]
+        passed.update(way)
+    cyclic.sort()
     for index in cyclic:
         message = f"spec.parent: {quotas[index].parent} has this quota among its own parents; remove one of them"
         yield QuotaFinding(quota=quotas[index].name, reason=PARENT_CYCLE, message=message)

@@ -145,16 +145,29 @@ NO_COSTS: Final = CostModel()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class LimitedNodes:
+    """A limit of nodes that are added: how much they may have together, and how much each has (0: it exists)."""
+
+    left: int
+    size_of: Amounts
+
+    def beside(self, used: list[int]) -> "LimitedNodes":
+        """Return what is left beside some nodes."""
+        return LimitedNodes(self.left - int(self.size_of[used].sum()), self.size_of)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class NodePrices:
     """
     The nodes that are not there yet.
 
     `shape_of[node]` is the number of a node's shape (-1: the node exists), `price_of[node]` what it costs to add it.
-    Nodes of one shape are equal.
+    Nodes of one shape are equal. `limits` are those that could bind.
     """
 
     shape_of: Amounts
     price_of: Amounts
+    limits: tuple[LimitedNodes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,6 +178,11 @@ class CostModels:
     domains: CostModel = NO_COSTS
     scores: CostModel = NO_COSTS
     nodes: NodePrices | None = None
+
+    @property
+    def node_limits(self) -> tuple[LimitedNodes, ...]:
+        """Limits of nodes to add that could bind."""
+        return () if self.nodes is None else self.nodes.limits
 
     @property
     def of_nodes(self) -> list[tuple[int, Amounts]]:

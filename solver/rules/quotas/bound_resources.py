@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 from solver.domain import Claim, QuotaKey, QuotaShape, Reason, ReasonCode
@@ -46,6 +47,8 @@ class BoundResource:
         who = f"gang {gang}" if gang else "the pod"
         amounts = f"{self.key.amount(self.held)} of at most {self.key.amount(self.most)} {self.key}"
         message = f"DeviceQuota {self.quota}: {amounts} are held, and {who} needs {self.key.amount(asked)}"
+        if not self.is_guarantee:
+            message += "; raise the limit" + (", or wait until some are given back" if asked <= self.most else "")
         return Reason(code=ReasonCode.QUOTA_EXCEEDED, message=message)
 
 
@@ -68,7 +71,7 @@ def _nothing(_: Claim) -> Charge:
     return ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class QuotaLimits:
     """
     The limits that may bind a batch.
@@ -91,6 +94,20 @@ class QuotaLimits:
     """Blocked classes whose own quota has too little left, so that they contend with no other quota."""
     meter: Callable[[Claim], Charge] = _nothing
     shares: tuple[QuotaShare, ...] = ()
+
+    @cached_property
+    def count_nodes(self) -> bool:
+        """Whether one of the limits counts nodes."""
+        return any(each.counts_nodes for each in self.limits)
+
+    @cached_property
+    def enough(self) -> tuple[int, ...]:
+        """What one pod of any class counts for a limit at most: as long as more is left, no pod sees a difference."""
+        most = [0] * len(self.limits)
+        for index, numbers in self.of_class.items():
+            for number in numbers:
+                most[number] = max(most[number], self.most[index][self.limits[number].position])
+        return tuple(most)
 
     def binds(self, index: int) -> bool:
         """Whether the pods of a class depend on what others of a quota get."""

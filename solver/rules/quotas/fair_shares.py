@@ -33,20 +33,13 @@ def targets(tree: QuotaTree, key: QuotaKey, total: int, wanted: Mapping[int, int
     for leaf, amount in wanted.items():
         for index in tree.chains[leaf]:
             most[index] = most.get(index, 0) + amount
-    found: dict[int, Fraction] = {}
-    _divide(tree, key, (-1, Fraction(total)), most, found)
+    found = {-1: Fraction(total)}
+    for parent in (-1, *tree.parents_first):
+        if parent in found:
+            asking = [_asking(tree, key, index, most[index]) for index in tree.children(parent) if most.get(index)]
+            for each, given in zip(asking, filled(asking, found[parent]), strict=True):
+                found[each.index] = given
     return {leaf: found[leaf] for leaf in wanted}
-
-
-def _divide(
-    tree: QuotaTree, key: QuotaKey, given: tuple[int, Fraction], most: Mapping[int, int], found: dict[int, Fraction]
-) -> None:
-    """Divide what a quota gets among its children, and theirs among their own."""
-    parent, total = given
-    asking = [_asking(tree, key, index, most[index]) for index in tree.children(parent) if most.get(index)]
-    for each, amount in zip(asking, filled(asking, total), strict=True):
-        found[each.index] = amount
-        _divide(tree, key, (each.index, amount), most, found)
 
 
 def _asking(tree: QuotaTree, key: QuotaKey, index: int, wanted: int) -> _Asking:

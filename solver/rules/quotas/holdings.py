@@ -163,8 +163,15 @@ class Holdings:
                 users[node] += sign
                 if not users[node]:
                     del users[node]
+                if not users:
+                    del self.nodes[namespace, key]
             else:
-                self.units[namespace][key] += sign * amount
+                units = self.units[namespace]
+                units[key] += sign * amount
+                if not units[key]:
+                    del units[key]
+                if not units:
+                    del self.units[namespace]
 
     def charge_of(self, claim: Claim) -> Charge:
         """Return what a claim holds."""

@@ -109,11 +109,12 @@ def _ancestors(by_name: Mapping[str, DeviceQuota], name: str) -> set[str]:
 
 def quota_and_above(by_name: Mapping[str, DeviceQuota], name: str) -> tuple[str, ...]:
     """Return a quota and those above it, as far as they exist; a quota that is its own ancestor has none above it."""
-    found: list[str] = []
-    while name in by_name:
-        found.append(name)
-        name = "" if name in _ancestors(by_name, name) else by_name[name].parent
-    return tuple(found)
+    found: dict[str, None] = {}
+    while name in by_name and name not in found:
+        found[name] = None
+        name = by_name[name].parent
+    chain = tuple(found)
+    return chain[: chain.index(name) + 1] if name in found else chain
 
 
 class QuotaMeter:

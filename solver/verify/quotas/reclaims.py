@@ -1,5 +1,6 @@
 """Pods of the same priority that are evicted: within the guarantees of both sides, and never otherwise."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -34,6 +35,8 @@ def violations(
                 Rule.VICTIM_PRIORITY, pod.id, "pods of its priority are evicted, and it is within no guarantee"
             )
     gaining = {name for pod in preemptors for name in quota_and_above(by_name, quota_of.get(pod.id.namespace, ""))}
+    lost_ids = {claim.id for claim in lost}
+    staying = [claim for claim in left.claims if claim.id not in lost_ids]
     losing = [quota_of.get(claim.id.namespace, "") for claim in lost]
     if "" in losing:
         yield broken(Rule.VICTIM_PRIORITY, reclaimed[0].id, "it belongs to no quota, and so borrows nothing")
@@ -41,8 +44,8 @@ def violations(
     for name in sorted(above - gaining):
         for resource in by_name[name].resources:
             before = _amount(resource.key, name, quota_of, left.claims, context)
-            gone = _amount(resource.key, name, quota_of, lost, context)
-            if gone and before - gone < _guarantee(by_name, name, resource.key):
+            after = _amount(resource.key, name, quota_of, staying, context)
+            if after < before and after < _guarantees(by_name, resource.key)[name]:
                 message = f"its quota {name} would hold less than its guarantee of {resource.key}"
                 yield broken(Rule.VICTIM_PRIORITY, reclaimed[0].id, message)
 
@@ -53,11 +56,11 @@ def _is_within(name: str, quota_of: Mapping[str, str], claims: Sequence[Claim], 
     children = [each for each in by_name if quota_and_above(by_name, each)[1:2] == (name,)]
     found = []
     for resource in by_name[name].resources if name else ():
-        key, rest = resource.key, _guarantee(by_name, name, resource.key)
         if not resource.guarantee:
             continue
-        below = {each: _guarantee(by_name, each, key) for each in children}
-        rest -= sum(below.values())
+        key, guarantees = resource.key, _guarantees(by_name, resource.key)
+        below = {each: guarantees[each] for each in children}
+        rest = guarantees[name] - sum(below.values())
         held = (
             sum(max(0, _amount(key, each, quota_of, claims, context) - own) for each, own in below.items())
             if children
@@ -68,11 +71,15 @@ def _is_within(name: str, quota_of: Mapping[str, str], claims: Sequence[Claim], 
     return bool(found) and all(found)
 
 
-def _guarantee(by_name: Mapping[str, DeviceQuota], name: str, key: QuotaKey) -> int:
-    """Return what a quota guarantees: what it says, or the sum of those below it where that is more."""
-    own = sum(each.guarantee for each in by_name[name].resources if each.key == key)
-    children = (each for each in by_name if quota_and_above(by_name, each)[1:2] == (name,))
-    return max(own, sum(_guarantee(by_name, each, key) for each in children))
+def _guarantees(by_name: Mapping[str, DeviceQuota], key: QuotaKey) -> dict[str, int]:
+    """Return what each quota guarantees: what it says, or the sum of those below it where that is more."""
+    above = {name: quota_and_above(by_name, name) for name in by_name}
+    found, below = dict[str, int](), Counter[str]()
+    for name in sorted(by_name, key=lambda each: -len(above[each])):
+        own = sum(each.guarantee for each in by_name[name].resources if each.key == key)
+        found[name] = max(own, below[name])
+        below.update(dict.fromkeys(above[name][1:2], found[name]))
+    return found
 
 
 def _amount(

@@ -16,6 +16,7 @@ from e2e.neighbours import programs
 from e2e.neighbours.karpenter import Karpenter
 from tests.support.controlplane import SYNC_SECONDS
 from tests.support.karpenter_world import TYPES, KarpenterWorld
+from tests.support.repair_world import COMPONENTS
 
 SCHEDULER = "dovetail"
 PREEMPTION = {"devices": True, "minimumRunSeconds": 0}
@@ -40,8 +41,11 @@ def karpenter(pytestconfig: pytest.Config) -> Iterator[Karpenter]:
 
 @pytest.fixture(scope="session")
 def account(karpenter: Karpenter) -> Path:
-    """The kubeconfig of Dovetail's account."""
-    return install(karpenter.plane)
+    """The kubeconfig of Dovetail's account, which may annotate nodes with held room."""
+    installed = install(karpenter.plane)
+    role = COMPONENTS / "held-nodes" / "clusterrole.yaml"
+    karpenter.plane.kubectl("apply", "--server-side", "-f", str(role))
+    return installed
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """Nodes that Karpenter adds and takes away while Dovetail's pods come and go."""
 
+import datetime as dt
 import sys
 import time
 from collections.abc import Callable
@@ -8,7 +9,9 @@ import pytest
 
 from e2e.neighbours.karpenter import NODE_CLAIMS, POOL_LABEL
 from tests.support.controlplane import wait_until
+from tests.support.hold_world import HOLDS, config_map
 from tests.support.karpenter_world import DO_NOT_DISRUPT, GPUS_4, GPUS_8, KarpenterWorld
+from tests.support.shell_world import Json
 
 pytestmark = pytest.mark.neighbours
 
@@ -105,6 +108,65 @@ def test_pods_move_together_when_karpenter_consolidates_but_those_that_say_no(
     assert len(set(serving(world).values())) == 1
     assert world.made(kept) == 2
     assert {name: world.bound()[name] for name in stays} == stays
+
+
+def test_a_node_with_held_room_stays_while_it_is_held(
+    world: KarpenterWorld, record_property: Record, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two empty nodes: Karpenter takes the one away, and the other only when its hold has ended."""
+    pools = {name: world.pool(GPUS_8, name=name, consolidate_after="5s") for name in ("held", "free")}
+    for name, pool in pools.items():
+        world.train(name, 8, nodeSelector={POOL_LABEL: pool})
+    world.run("held", "free")
+    node = world.bound()["held"]
+    made = hold_on(world, node)
+    wait_until(lambda: DO_NOT_DISRUPT in noted(world, node))
+    began = time.monotonic()
+    for name in pools:
+        world.delete_pod(name)
+    wait_until(lambda: world.made(pools["free"]) == 0, seconds=180)
+    gone = time.monotonic() - began
+    assert (world.made(pools["held"]), world.ready_nodes()) == (1, [node])
+
+    world.plane.request("DELETE", f"{HOLDS}/{made['metadata']['name']}")
+    wait_until(lambda: world.made(pools["held"]) == 0, seconds=180)
+    both = time.monotonic() - began
+    record_property("seconds", (gone, both))
+    with capsys.disabled():
+        sys.stdout.write(f"\n  an empty node was gone after {gone:.1f} s, a held one after {both:.1f} s\n")
+
+
+def noted(world: KarpenterWorld, node: str) -> set[str]:
+    """Return the names of a node's annotations."""
+    return {*world.plane.request("GET", f"/api/v1/nodes/{node}")["metadata"].get("annotations", {})}
+
+
+def hold_on(world: KarpenterWorld, node: str) -> Json:
+    """Hold a device of a node that a pod still has, for a pod to come."""
+    slices = world.plane.request("GET", "/apis/resource.k8s.io/v1/resourceslices")["items"]
+    own = next(each["spec"] for each in slices if each["spec"].get("nodeName") == node and each["spec"].get("devices"))
+    device = {"driver": own["driver"], "pool": own["pool"]["name"], "names": [own["devices"][0]["name"]]}
+    leaving = world.get_pod("held")
+    assert leaving is not None
+    group = {
+        "pods": {"namespace": world.namespace, "labels": {"app": "later"}},
+        "places": [{"node": node, "devices": [device]}],
+    }
+    deadline = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=900)
+    spec = {
+        "owner": config_map(world, "owner"),
+        "deadline": f"{deadline:%Y-%m-%dT%H:%M:%SZ}",
+        "groups": [group],
+        "departing": [leaving["metadata"]["uid"]],
+    }
+    body = {
+        "apiVersion": "dovetail.dev/v1alpha1",
+        "kind": "DeviceHold",
+        "metadata": {"generateName": f"{world.word}-"},
+        "spec": spec,
+    }
+    made: Json = world.plane.request("POST", HOLDS, body)
+    return made
 
 
 def serving(world: KarpenterWorld) -> dict[str, str]:

@@ -138,6 +138,66 @@ def test_a_node_pool_s_limits_hold(tmp_path: Path, cluster: Path, capsys: Captur
     assert (status, counts(found)) == (1, {"gpus-four-a": 2}), "19 cpus are left, and a node has 8"
 
 
+def test_a_node_pool_s_limit_is_about_its_shapes_together(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    """Each type alone would have three nodes. The NodeClaim counts twelve cpus of a node of which pods have eight."""
+    limited = pool("gpus", (TYPE, "In", ["two", "four"]), limits={"cpu": "34", "memory": "1Pi"})
+    limited["status"] = {"resources": {"cpu": "1"}}
+    gone = claim("gone", "gpus", "four", cpu="12")
+    gone["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    objects = [
+        *json.loads(cluster.read_text())["items"],
+        limited,
+        gone,
+        claim("c", "gpus", "four", cpu="12", memory="1Gi"),
+    ]
+    both = m.write_json(tmp_path / "both.json", objects)
+    pods = [m.pod(f"p{number}", template_name="own", nodeSelector={"team": "ml"}) for number in range(5)]
+
+    status, found = add_nodes(tmp_path, both, capsys, m.template("own", count=2), *pods)
+
+    assert status == 1
+    assert counts(found) == {"gpus-four-a": 1, "gpus-two-a": 1}, "22 cpus are left: 12 of one, and 8 of the other"
+    assert (found["proven"], found["complete"]) == (True, True)
+    assert [(each["reasons"][0]["code"], each["reasons"][0]["message"]) for each in found["plan"]["unplaced"]] == [
+        (
+            "NodeLimit",
+            'NodePool gpus adds no more nodes for it: its limit "cpu: 34" leaves 2, and a node has 8',
+        )
+    ] * 2
+
+
+def claim(name: str, pool: str, kind: str, **capacity: str) -> m.Manifest:
+    """A NodeClaim whose node is not known here: it is one of those that count in the pool."""
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": pool, TYPE: kind}},
+        "status": {"capacity": capacity, "conditions": [{"type": "Initialized", "status": "True"}]},
+    }
+
+
+def test_a_pool_at_its_limit_says_so(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    limited = pool("gpus", (TYPE, "In", ["four"]), limits={"nodes": 1})
+    objects = [*json.loads(cluster.read_text())["items"], limited, claim("c", "gpus", "four", cpu="12")]
+    both = m.write_json(tmp_path / "both.json", objects)
+    pods = [m.pod(f"p{number}", template_name="own", nodeSelector={"team": "ml"}) for number in range(2)]
+    file = m.write_yaml(tmp_path / "pods.yaml", m.template("own", count=4), *pods)
+
+    assert m.run("fit", "-f", file, "--cluster", both, "--add-nodes") == 1
+
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "No more nodes can be had: 0 of 2 pods would start on those that exist." in printed
+    assert 'NodePool gpus adds no more nodes for it: its limit "nodes: 1" leaves 0' in printed
+
+
+def test_the_most_of_a_shape_is_named(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    shapes = {"shapes": [{"name": "four", "most": 1}]}
+    status, found = add_nodes(tmp_path, cluster, capsys, *gang(3, 4), shapes=shapes)
+    assert (status, counts(found)) == (1, {"four": 1})
+    (waiting,) = found["plan"]["unplaced"]
+    assert waiting["reasons"][0]["message"] == ('shape four adds no more nodes for it: its limit "nodes: 1" leaves 0')
+
+
 @pytest.mark.parametrize(
     ("shapes", "said"),
     [

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from scheduler.cli import main
-from scheduler.cli.main import COMMANDS, GROUPS
+from scheduler.cli.main import COMMANDS, EXAMPLES, GROUPS, _parser_for
 from scheduler.settings import default, parse, reference
 
 ROOT = Path(__file__).parents[3]
@@ -128,6 +128,27 @@ def test_the_help_has_every_command_in_its_group_and_fits_the_terminal(
     listed = [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "]
     assert listed == list(COMMANDS)
     assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(("words", "same"), [(["help"], ["--help"]), (["help", "free"], ["free", "--help"])])
+def test_help_is_a_word_too(words: list[str], same: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    printed = []
+    for each in (words, same):
+        with pytest.raises(SystemExit) as end:
+            main(each)
+        assert end.value.code == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+
+
+@pytest.mark.parametrize(("name", "example"), [(name, each) for name, lines in EXAMPLES.items() for each in lines])
+def test_the_examples_of_the_help_are_command_lines(
+    name: str, example: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    assert f"  dovetail {example}\n" in capsys.readouterr().out
+    _parser_for(name, "dovetail").parsed(example.split())
 
 
 def test_commands_that_only_print_import_nothing_of_the_cluster() -> None:

@@ -65,7 +65,7 @@ def test_the_diagnosis_of_a_pod_that_waits(saved: Path, capsys: Capture) -> None
     assert text == (
         "Pod default/p waits. None of 13 nodes can take it now.\n"
         "  → 3 of 4 would fit now; to ask for so many, write a new claim, as a claim cannot be changed\n"
-        "It would fit with one of these (each was solved):\n"
+        "It would fit with one of these (each was checked):\n"
         "  → 1 more free device under one pcieRoot, now held by default/g0  (n0)\n"
         "  → 3 instead of 4 for request gpus: in a new claim, as a claim cannot be changed  (n0)\n"
         "  → without the same resource.kubernetes.io/pcieRoot: in a new claim, as a claim cannot be changed\n"
@@ -488,6 +488,24 @@ def test_a_bound_pod_whose_claim_keeps_a_tainted_device(tmp_path: Path, capsys: 
     assert m.run("explain", "pod", "p", "--snapshot", path) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "Decided again, it would wait: claim c holds device gpu.example.com/n1/gpu-0, which has taint ecc" in text
+
+
+def test_nodes_without_a_device_that_matches_are_one_line_with_all_their_names(tmp_path: Path, capsys: Capture) -> None:
+    names = ("ant", "bee", "cow", "dog", "elk", "fox", "gnu")
+    path = save(
+        tmp_path / "case.json",
+        *(b.node(name) for name in names),
+        *(b.gpu_slice(name, count=1) for name in names),
+        b.gpu_class(),
+        b.claim("c", b.request("gpu", selectors=("device.driver == 'none'",))),
+        pods=(b.pod("p", "c"),),
+    )
+
+    m.run("explain", "pod", "default/p", "--snapshot", path)
+
+    lines = capsys.readouterr().out.splitlines()
+    assert "7 nodes: ant, bee, cow, dog, elk, fox, gnu  no device matches" in lines
+    assert not any("IN USE" in line for line in lines)
 
 
 def test_a_gang_that_misses_a_member_says_what_completes_it(tmp_path: Path, capsys: Capture) -> None:

@@ -354,7 +354,7 @@ def test_a_change_for_a_gang_starts_all_of_it(tmp_path: Path, capsys: Capture) -
     assert m.run("fit", "-f", file, "--cluster", cluster) == 1
 
     out = capsys.readouterr().out
-    assert "Gang default/tr would start after one of these, made in all its waiting pods (each was solved):" in out
+    assert "Gang default/tr would start after one of these, made in all its waiting pods (each was checked):" in out
     assert "→ when default/u-n0, default/u-n1 end: they hold 5 of the 8 matching devices" in out
     assert "→ 1 instead of 4 for request" in out
     assert "would fit now" not in out

@@ -360,6 +360,7 @@ def test_pods_that_keep_large_claims_out_of_nodes_are_named(tmp_path: Path, caps
         in lines
     )
     assert "  `dovetail repair plan --for pod/NAME` says which pods to move for one that waits." in lines
+    assert "  Where none waits, `repair.mode: advise` has the scheduler plan moves that mend it." in lines
     assert m.run("free", "-f", file, "-o", "json") == 0
     causes = json.loads(capsys.readouterr().out)["causes"]
     assert {(each["class"], each["keepsOut"]) for each in causes} == {("gpu", 4)}
@@ -512,6 +513,19 @@ def test_devices_of_a_node_that_is_gone_are_shown(tmp_path: Path, capsys: Captur
 def test_wrong_arguments(capsys: Capture, words: tuple[str, ...], error: str) -> None:
     assert m.run(*words) == 2
     assert error in capsys.readouterr().err
+
+
+def test_the_fragmentation_of_the_fleet_names_that_of_its_classes(tmp_path: Path, capsys: Capture) -> None:
+    small = holding("small", "n0", 1)
+    of_any = {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "any", "count": 1}}]}
+    large, one = m.claim("large", spec=m.claim_spec(4)), m.claim("one", spec={"devices": of_any})
+    classes = (m.device_class(), {**m.device_class(), "metadata": {"name": "any"}})
+    nodes = (m.node("n0"), m.slice_of("n0", count=4))
+    file = m.write_json(tmp_path / "cluster.json", [*classes, *nodes, large, one, *small])
+
+    assert m.run("free", "-f", file) == 0
+    (line,) = [each for each in capsys.readouterr().out.splitlines() if each.startswith("Fragmentation: ")]
+    assert "(50% of gpu, 0% of any; weighted by how often each is asked for)" in line
 
 
 def test_a_device_in_place_of_a_node_is_told_where_its_node_is(saved: Path, capsys: Capture) -> None:

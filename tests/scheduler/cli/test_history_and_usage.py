@@ -162,7 +162,22 @@ def test_a_pods_history_names_node_and_devices(ask: Ask, capsys: pytest.CaptureF
     assert head == ["DECISION", "NAMESPACE", "POD", "WHAT", "NODE", "DEVICES", "WHY"]
     assert waited[:4] == ["2", "team", "late", "Waits"]
     assert " ".join(waited).endswith("8 match, 0 free (the last of 2 decisions)")
-    assert bound == ["3", "team", "late", "Bound", "gpu-4", "gpu-3", "(gpu.example.com)", "after", "68.2", "s"]
+    assert bound == ["3", "team", "late", "Bound", "gpu-4", "gpu-3", "(gpu.example.com)"]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
+def test_the_limit_is_that_of_lines(ask: Ask, capsys: pytest.CaptureFixture[str], limit: int) -> None:
+    assert ask("history", f"--limit={limit}") == 0
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 1 + limit
+    assert ("raise --limit" in printed.err) == (limit < 5)
+
+
+def test_how_long_a_pod_waited_is_no_reason(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("history", "pod/late", "-o", "wide") == 0
+    head, _, bound = capsys.readouterr().out.splitlines()
+    assert "WAITED" in head
+    assert bound.endswith("68.2 s")
 
 
 def test_the_namespace_is_that_of_the_context(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,7 +199,7 @@ def test_where_nothing_is_known_it_says_since_when_something_would_be(
 def test_where_you_may_see_nothing_it_is_not_said_that_there_is_nothing(
     ask: Ask, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert ask("history", "-A", "--limit", "1", user="team") == 3
+    assert ask("history", "-A", user="viewer") == 3
     assert "Nothing that you may see is recorded; the history begins at 2" in capsys.readouterr().out
 
 
@@ -259,7 +274,7 @@ def test_usage_has_a_line_for_each_namespace_and_driver(ask: Ask, capsys: pytest
 
     text = capsys.readouterr().out
     assert "team" in text
-    assert "25 %" in text
+    assert "25%" in text
     assert ask("usage", "--by", "class", "-n", "team", "-o", "json") == 0
     (item,) = json.loads(capsys.readouterr().out)["items"]
     assert (item["name"], item["deviceHours"]) == ("gpu", 0.01)

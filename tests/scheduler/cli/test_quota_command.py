@@ -153,7 +153,9 @@ def test_simulate_fit_and_explain_keep_limits_of_files(tmp_path: Path, capsys: C
     held = running("r", "red", 4)
     known = [m.node(cpu=16), m.slice_of(count=8), m.device_class(), namespace("red"), namespace("blue"), *quotas, *held]
     where, new = m.write_json(tmp_path / "c.json", known), m.write_json(tmp_path / "p.json", waiting("r0", "red"))
-    said = "DeviceQuota red: 1 of at most 1 devices of class gpu are held, and the pod needs 1"
+    said = (
+        "DeviceQuota red: 1 of at most 1 devices of class gpu are held, and the pod needs 1; raise the limit, or wait"
+    )
 
     assert m.run("simulate", "-f", where, "-f", new, "--save", tmp_path / "saved.json") == 1
     assert said in " ".join(capsys.readouterr().out.split())
@@ -169,3 +171,68 @@ def test_simulate_fit_and_explain_keep_limits_of_files(tmp_path: Path, capsys: C
     file = m.write_json(tmp_path / "more.json", [copies, made])
     m.run("fit", "-f", file, "--cluster", where, "--count", "max", "-o", "json")
     assert json.loads(capsys.readouterr().out)["count"]["copies"] == 4
+
+
+def test_a_quota_whose_pods_wait_for_something_else_is_asked_all_the_same(tmp_path: Path, capsys: Capture) -> None:
+    (own, asked) = waiting("large", "red")
+    own["spec"]["containers"][0].setdefault("resources", {})["requests"] = {"cpu": "999"}
+    assert m.run("quota", "-f", files(tmp_path, own, asked)) == 0
+    assert "for red, if it asked for one more device of class gpu: blue/b3 of blue" in capsys.readouterr().out
+
+
+def test_a_pod_of_lower_priority_is_preempted_and_not_reclaimed(tmp_path: Path, capsys: Capture) -> None:
+    (own, asked) = waiting("high", "red")
+    own["spec"]["priority"] = 100
+    where = files(tmp_path, own, asked)
+    assert m.run("quota", "-f", where) == 0
+    (line,) = (each for each in capsys.readouterr().out.splitlines() if "for pod red/high of red" in each)
+    assert line.endswith("of blue (its priority is lower)")
+    assert m.run("quota", "-f", where, "-o", "json") == 0
+    (found,) = json.loads(capsys.readouterr().out)["reclaims"]
+    assert [each["isReclaimed"] for each in found["victims"]] == [False]
+
+
+def test_a_gang_has_its_name(tmp_path: Path, capsys: Capture) -> None:
+    members = []
+    for name in ("r0", "r1"):
+        (own, asked) = waiting(name, "red")
+        own["metadata"]["labels"] = {"dovetail.dev/gang": "train"}
+        own["metadata"]["annotations"] = {"dovetail.dev/gang-minimum": "2"}
+        members += [own, asked]
+    where = files(tmp_path, *members)
+    assert m.run("quota", "-f", where) == 0
+    assert "for gang red/train of red: blue/b" in capsys.readouterr().out
+    assert m.run("quota", "-f", where, "-o", "json") == 0
+    (found,) = json.loads(capsys.readouterr().out)["reclaims"]
+    assert (found["pod"], found["gang"]) == (None, {"namespace": "red", "name": "train"})
+    assert [each["isReclaimed"] for each in found["victims"]] == [True, True]
+
+
+def test_it_says_how_many_devices_it_did_not_ask_for(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler.simulation.quotas.next_reclaims._MOST_QUESTIONS", 2)
+    names = [f"team{n}" for n in range(5)]
+    quotas = tuple(quota(name, "", name, guarantee=1) for name in names)
+    where = files(tmp_path, *map(namespace, names), quotas=quotas)
+    assert m.run("quota", "-f", where) == 0
+    out = capsys.readouterr().out
+    assert [name for name in names if f"for {name}, if it asked" in out] == ["team0", "team1"]
+    assert "3 further devices not asked for" in out
+    assert m.run("quota", "team4", "-f", where, "-o", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert ([each["quota"] for each in found["reclaims"]], found["notAsked"]) == (["team4"], 3)
+
+
+def test_it_says_which_profiles_reclaim(tmp_path: Path, capsys: Capture) -> None:
+    path = settings(tmp_path)
+    path.write_text(path.read_text() + "  - schedulerName: plain\n", encoding="utf-8")
+    arguments = "quota", "-f", files(tmp_path), "--config", path
+    assert m.run(*arguments) == 0
+    assert "preemption.reclaim" not in capsys.readouterr().out
+    assert m.run(*arguments, "--scheduler-name", "plain") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "preemption.reclaim of profile plain is off (it is on for dovetail)" in said
+    assert m.run(*arguments, "--scheduler-name", "plain", "-o", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["reclaimEnabled"], found["reclaimingProfiles"]) == (False, ["dovetail"])

@@ -75,6 +75,7 @@ def test_no_plan_is_no_success(fragmented: Path, capsys: pytest.CaptureFixture[s
 
 def test_an_unknown_object_is_named(fragmented: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for wanted, message in (
+        (("n1",), "pod default/n1 neither waits for this scheduler nor runs. Did you mean node/n1?"),
         (("pod", "nobody"), "pod default/nobody neither waits for this scheduler nor runs"),
         (("gang", "large"), "gang default/large neither waits for this scheduler nor runs"),
         (("node", "n9"), "there is no node n9"),
@@ -179,3 +180,34 @@ def test_a_gang_that_cannot_be_whole_gets_no_moves(tmp_path: Path, capsys: pytes
 
     assert m.run("repair", "plan", "--for", "gang", "default/g", "-f", path) == 1
     assert "No plan" in capsys.readouterr().out
+
+
+def test_a_saved_plan_is_found_again_by_replay(
+    fragmented: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    saved = tmp_path / "plan.json"
+    assert m.run("repair", "plan", "--for", "pod", "large", "-f", fragmented, "-o", "json", "--save", saved) == 0
+    planned = json.loads(capsys.readouterr().out)
+
+    assert m.run("replay", saved, "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out) == planned
+
+
+def test_a_replay_says_that_other_moves_were_saved(
+    fragmented: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    saved = tmp_path / "plan.json"
+    m.run("repair", "plan", "--for", "pod", "large", "-f", fragmented, "--save", saved)
+    record = json.loads(saved.read_text())
+    record["repair"]["found"]["moves"] = []
+    saved.write_text(json.dumps(record))
+
+    assert m.run("replay", saved) == 1
+    assert "the moves are others than those that were saved" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_written_is_refused(
+    fragmented: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert m.run("repair", "plan", "--for", "pod", "large", "-f", fragmented, "--save", tmp_path / "no" / "file") == 2
+    assert "--save: " in capsys.readouterr().err

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from scheduler.simulation.moves import moves_output
+from solver.domain import PodId, Relocation, Staying
 from tests.scheduler.cli.test_repair_plan import runs
+from tests.scheduler.simulation.test_list_table import terminal
 from tests.support import manifests as m
 
 Capture = pytest.CaptureFixture[str]
@@ -98,9 +101,9 @@ def test_the_table_groups_pods_that_stay_for_the_same_reason(tmp_path: Path, cap
 
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     at = lines.index("STAYS NODE BECAUSE")
-    assert lines[at + 2 : at + 4] == [
+    assert lines[at + 1 : at + 3] == [
         "default/other n1 it has no controller that would make it anew",
-        "default/small n1",
+        "default/small n1 it has no controller that would make it anew",
     ]
     assert lines[-1] == "No plan: no moves make enough room (proven)."
 
@@ -126,3 +129,60 @@ def test_nodes_that_could_not_serve_the_pod_if_they_were_empty_are_not_told_of(t
 
 def test_a_plan_says_nothing_of_them(tmp_path: Path, capsys: Capture) -> None:
     assert stays(case(tmp_path, *changed()), capsys) == (0, [])
+
+
+def emptied(path: Path, capsys: Capture, *words: str) -> tuple[int, list[str]]:
+    status = m.run("repair", "plan", "--for", "node/n1", "-f", path, *words)
+    return status, capsys.readouterr().out.splitlines()
+
+
+def test_a_node_of_which_a_pod_stays_is_not_emptied(tmp_path: Path, capsys: Capture) -> None:
+    pod, claim = changed(ownerReferences=[])
+    path = case(tmp_path, pod, claim, *runs("other", "n1", "gpu-1"))
+
+    status, lines = emptied(path, capsys)
+
+    assert (status, lines[0]) == (1, "node n1 cannot be emptied: 1 of 2 pods can move, 1 stays.")
+    assert any(line.startswith("1 ") and "default/other" in line for line in lines)
+    status, lines = emptied(path, capsys, "-o", "json")
+    answer = json.loads("\n".join(lines))
+    assert (status, answer["found"], answer["reached"]) == (1, True, False)
+
+
+def test_where_no_pod_can_leave_the_sentence_names_one_and_why(tmp_path: Path, capsys: Capture) -> None:
+    status, lines = emptied(case(tmp_path, *changed(ownerReferences=[])), capsys)
+
+    assert (status, lines[0]) == (1, "node n1 cannot be emptied: 0 of 1 pod can move, 1 stays.")
+    assert lines[-1] == "No plan: default/small stays: it has no controller that would make it anew (proven)."
+
+
+def test_pods_that_share_a_claim_go_at_once(tmp_path: Path, capsys: Capture) -> None:
+    first, claim = runs("first", "n1", "gpu-0")
+    second = json.loads(json.dumps(first))
+    second["metadata"] |= {"name": "second", "uid": "uid-second"}
+    claim["status"]["reservedFor"].append({"resource": "pods", "name": "second", "uid": "uid-second"})
+
+    _, lines = emptied(case(tmp_path, first, claim, second), capsys)
+
+    assert any("go at once, as they share default/first-gpu." in line for line in lines)
+    assert not any("cycle" in line for line in lines)
+
+
+def test_names_are_whole_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Relocation(
+        is_found=False,
+        staying=tuple(
+            Staying(
+                pod=PodId("default", f"a-long-name-of-a-training-{each}"),
+                node=f"node-with-a-name-{each}",
+                reason="no controller",
+            )
+            for each in range(2)
+        ),
+    )
+    to = terminal(monkeypatch, 80)
+    moves_output.show_moves(found, to)
+    lines = to.getvalue().splitlines()
+    for each in range(2):
+        (row,) = [line for line in lines if f"default/a-long-name-of-a-training-{each}" in line]
+        assert f"node-with-a-name-{each}" in row

@@ -8,7 +8,9 @@ from msgspec.structs import replace
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster, split_by_held_room
-from scheduler.cluster.holds.held_conflicts import lost_seats
+from scheduler.cluster.holds.held_conflicts import lost_seats, objections
+from scheduler.holds.hold_bounds import refusals
+from scheduler.settings import HoldLimits
 from solver.domain import DeviceHold, Pod, PodMatcher, PoolId
 from solver.holds.seats import assigned
 from tests.support import builders as b
@@ -19,6 +21,7 @@ from tests.support.work import counted
 FEW, MANY = 50, 400
 GROWTH = 1.3
 """One of many costs at most so much more than one of few: a logarithm may show."""
+OTHER_OWNER = replace(h.OWNER, uid="uid-other")
 KUEUE = "kueue.x-k8s.io/workload"
 
 Matchers = Callable[[int], PodMatcher]
@@ -120,4 +123,107 @@ def test_a_hold_that_comes_or_goes_costs_what_it_has() -> None:
             cluster.apply(Change(kind=Kind.HOLDS, key="new", value=None))
 
         costs.append(work(comes_and_goes))
+    assert costs[1] <= GROWTH * costs[0]
+
+
+def one_hold(count: int) -> DeviceHold:
+    """A hold with so many places, each on a node of its own."""
+    return h.hold("big", *(h.place(h.of_owner("job"), f"n{n:04}", "gpu-0") for n in range(count)))
+
+
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_a_pod_that_uses_up_a_place_costs_the_same_however_many_places_its_hold_has(*, is_seen: bool) -> None:
+    costs = []
+    for count in (FEW, MANY):
+        cluster = Cluster()
+        show(cluster, one_hold(count))
+        pods = [replace(h.owned(b.pod(f"p{n}"), "job"), place=f"uid-big/{n}") for n in range(3)]
+
+        def bound(cluster: Cluster = cluster, pods: list[Pod] = pods) -> None:
+            pod = pods.pop()
+            cluster.holds.pod_changed(pod.id, pod, is_seen=is_seen)
+
+        costs.append(work(bound))
+        assert len(cluster.holds.values()[0].open_places) == count - 2
+    assert costs[1] == costs[0]
+
+
+def test_the_holds_of_an_owner_are_found_among_many() -> None:
+    costs = []
+    for count in (FEW, MANY):
+        cluster = Cluster()
+        show(cluster, holds(count, of_label), replace(holds(1, of_label)[0], name="own", uid="u", owner=OTHER_OWNER))
+
+        def found(cluster: Cluster = cluster) -> None:
+            assert [each.name for each in cluster.holds.of_owner(OTHER_OWNER.uid)] == ["own"]
+
+        costs.append(work(found))
+    assert costs[1] == costs[0]
+
+
+def test_limits_are_compared_with_what_is_held_without_counting_it_again() -> None:
+    costs, limits = [], HoldLimits(max_holds=10_000, max_holds_per_namespace=10_000)
+    for count in (FEW, MANY):
+        cluster = Cluster()
+        show(cluster, holds(count, of_label))
+
+        def none_is_broken(cluster: Cluster = cluster) -> None:
+            assert list(refusals(one_hold(2), 60.0, cluster.holds, limits)) == []
+
+        costs.append(work(none_is_broken))
+    assert costs[1] == costs[0]
+
+
+def test_a_hold_of_many_places_is_compared_some_at_a_time() -> None:
+    costs = []
+    for count in (FEW, 2 * FEW, MANY):
+        cluster = cluster_of(
+            [b.node(f"n{n:04}") for n in range(count)], [b.gpu_slice(f"n{n:04}") for n in range(count)]
+        )
+        *_, last = pieces = list(objections(cluster.store, cluster.holds, one_hold(count)))
+        assert set(pieces) == {()}
+        assert len(pieces) == count // FEW
+        assert last == ()
+
+        def second(cluster: Cluster = cluster, count: int = count) -> None:
+            compared = objections(cluster.store, cluster.holds, one_hold(count))
+            next(compared)  # divides all of them, which costs little
+            with counted() as found:
+                next(compared, None)
+            costs.append(found.lines)
+
+        second()
+        second()
+    assert costs[5] <= GROWTH * costs[3]
+
+
+def test_a_place_is_compared_once_though_it_shares_node_and_pool_with_another() -> None:
+    cluster = cluster_of([b.node("n0")], [b.gpu_slice("n0", count=4)])
+    places = [h.place(of_label(n), "n0", f"gpu-{n}") for n in range(4)]
+    assert list(objections(cluster.store, cluster.holds, h.hold("big", *places))) == [()]
+
+
+def test_places_of_one_pool_are_compared_together() -> None:
+    cluster, _ = on_one_pool(FEW)
+    twice = [h.place(of_label(n), f"n{n:04}", h.whole("spare", "fabric")) for n in (0, FEW - 1)]
+    apart = [h.place(of_label(n), f"n{n:04}") for n in range(1, FEW - 1)]
+    found = list(objections(cluster.store, cluster.holds, h.hold("big", twice[0], *apart, *apart, twice[1])))
+    assert sum(map(bool, found)) == 1
+
+
+def test_a_pod_that_uses_one_of_many_places_of_a_hold_costs_that_place() -> None:
+    """A repair of many moves has one hold: its pods come one by one."""
+    costs = []
+    for count in (FEW, MANY):
+        cluster, hold_uid = Cluster(), "one-x"
+        places = [h.place(of_label(n), f"n{n:04}", "gpu-0") for n in range(count)]
+        show(cluster, replace(h.hold("one", *places), uid=hold_uid))
+        pod = replace(b.pod("p", labels={"app": "w7"}, node_name="n0007"), place=f"{hold_uid}/7")
+
+        def used_up(cluster: Cluster = cluster, pod: Pod = pod) -> None:
+            cluster.apply(seen(pod))
+            assert not cluster.holds.is_open(pod.place)
+            cluster.apply(Change(kind=Kind.PODS, key=str(pod.id), value=None))
+
+        costs.append(work(used_up))
     assert costs[1] <= GROWTH * costs[0]

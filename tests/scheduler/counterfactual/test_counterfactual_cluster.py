@@ -3,8 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
+from scheduler.change import Change, Kind
 from scheduler.counterfactual import counterfactual_cluster
-from solver.domain import Controller
+from solver.domain import Controller, DeviceQuota, LabelSelector, Namespace, QuotaResource
 from tests.support import builders as b
 from tests.support.cluster_builders import gone
 from tests.support.observed_scene import ObservedScene
@@ -225,3 +226,33 @@ def test_too_many_pods_that_have_really_ended_are_given_up(
     scene.decide(3)
     assert scene.counterfactual == {"q": ""}
     assert scene.compared.counterfactual.given_up == 1
+
+
+def test_no_quota_is_exceeded_in_it_whatever_the_other_scheduler_gives() -> None:
+    scene = ObservedScene()
+    team = DeviceQuota(
+        name="team",
+        uid="uid-team",
+        selector=LabelSelector(),
+        resources=(QuotaResource(device_class=b.GPU_CLASS, limit=1),),
+    )
+    scene.show(0, Namespace(name=b.NAMESPACE))
+    scene.compared.apply(Change(kind=Kind.QUOTAS, key="team", value=team), 0.0)
+    scene.begin()
+    scene.create(10, b.pod("first"), b.pod("second"))
+    scene.decide(10)
+    scene.bind(10, "first", "n0", "gpu-0")
+    scene.bind(10, "second", "n0", "gpu-1")  # it knows no quotas
+    scene.decide(20)
+    assert scene.counterfactual == {"first": "n0", "second": ""}
+
+    scene.end(70, "first")
+    scene.decide(70)
+    assert scene.counterfactual == {"second": "n0"}
+    scene.create(80, b.pod("third"))
+    scene.decide(80)
+    assert scene.node_of("third") == ""
+    wider = replace(team, resources=(QuotaResource(device_class=b.GPU_CLASS, limit=2),))
+    scene.compared.apply(Change(kind=Kind.QUOTAS, key="team", value=wider), 90.0)
+    scene.decide(90)
+    assert scene.node_of("third") == "n0"

@@ -132,3 +132,16 @@ def test_what_is_idle_is_known_by_class_and_driver() -> None:
 
     seconds = 10 + 3600 / PERIODS + 20 + 10
     assert usage.since(0).classes == {ClassKey("gpu", DRIVER): ClassSeconds(3 * seconds, 8 * seconds)}
+
+
+def test_classes_are_averaged_over_the_time_since_their_devices_were_counted() -> None:
+    usage = DeviceUsage(24)
+    counted = DeviceCount(driver=DRIVER, device_class="gpu", node_group="", state=DeviceState.FREE, count=4)
+    for now, devices in ((0.0, ()), (60.0, ()), (120.0, (counted,)), (180.0, (counted,))):
+        usage.sample(UsageSample((), SLICES, devices), label, now)
+
+    totals = usage.since(0)
+
+    assert (totals.seconds, totals.class_seconds) == (180.0, 120.0)
+    (seconds,) = totals.classes.values()
+    assert seconds.existing / totals.class_seconds == 4

@@ -3,12 +3,22 @@
 import pytest
 from msgspec.structs import replace
 
+from scheduler.cluster import Cluster
 from scheduler.holds.hold_bounds import refusals
 from scheduler.settings import HoldLimits
 from solver.domain import DeviceHold, PodMatcher
 from tests.support import hold_builders as h
+from tests.support.cluster_builders import show
 
-LIMITS = HoldLimits(max_holds=3, max_holds_per_namespace=2, max_devices=6, max_devices_per_namespace=4, max_seconds=600)
+LIMITS = HoldLimits(
+    max_holds=3,
+    max_holds_per_namespace=2,
+    max_places=9,
+    max_places_per_namespace=8,
+    max_devices=6,
+    max_devices_per_namespace=4,
+    max_seconds=600,
+)
 
 
 def hold(name: str, *devices: int, namespace: str = "a", used: tuple[int, ...] = ()) -> DeviceHold:
@@ -19,7 +29,9 @@ def hold(name: str, *devices: int, namespace: str = "a", used: tuple[int, ...] =
 
 
 def why_not(wanted: DeviceHold, *others: DeviceHold, seconds: float = 60.0) -> list[str]:
-    return list(refusals(wanted, seconds, others, LIMITS))
+    cluster = Cluster()
+    show(cluster, others)
+    return list(refusals(wanted, seconds, cluster.holds, LIMITS))
 
 
 def test_a_hold_within_all_limits_is_made() -> None:
@@ -40,6 +52,17 @@ def test_a_hold_within_all_limits_is_made() -> None:
                 "it needs 2 devices beside 3 that are held for pods of namespace a, "
                 "and deviceHolds.maxDevicesPerNamespace is 4"
             ),
+        ),
+        (
+            [hold("x", *(0,) * 7)],
+            (
+                "it needs 2 places beside 7 that are held for pods of namespace a, "
+                "and deviceHolds.maxPlacesPerNamespace is 8"
+            ),
+        ),
+        (
+            [hold("x", *(0,) * 8, namespace="b")],
+            "it needs 2 places beside 8 that are held, and deviceHolds.maxPlaces is 9",
         ),
         ([hold("x", 5, namespace="b")], "it needs 2 devices beside 5 that are held, and deviceHolds.maxDevices is 6"),
     ],

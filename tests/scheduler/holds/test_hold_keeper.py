@@ -323,3 +323,14 @@ async def test_a_place_of_a_hold_that_cannot_be_read_is_not_given_up(stage: Hold
     await stage.passes(3)
     assert stage.cluster.holds.get("h") == hold
     assert stage.is_held()
+
+
+async def test_a_place_for_one_pod_is_lost_when_that_pod_is_gone(stage: HoldStage) -> None:
+    waits = b.pod("p", "p")
+    stage.see(seen(waits))
+    await stage.keeper.hold(request(h.place(h.for_pod("p"), "n1", "gpu-0", cpu=1)))
+    stage.show()
+    stage.see(gone(waits))
+    await stage.passes(1)
+    assert [each.message for each in stage.news if each.ending is None] == [f"pod {waits.id} is gone"]
+    assert stage.server.stored == {}

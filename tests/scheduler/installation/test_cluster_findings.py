@@ -13,19 +13,20 @@ from scheduler.installation.findings import FindingState
 from scheduler.kube.pod_writes import PendingPod, PodScheduled
 from scheduler.simulation.devices_output import FleetAnswer
 from solver import fleet_of
-from solver.domain import Policy, Snapshot
+from solver.domain import NodeSelectorRequirement, NodeSelectorTerm, OwnedDevices, Policy, QuotaState, Snapshot
+from solver.domain.quotas.quota_tree import QuotaFinding
 from tests.support import builders as b
 
 NOW = dt.datetime(2026, 1, 1, 12, 0, tzinfo=dt.UTC)
 TYPE = "node.kubernetes.io/instance-type"
 
 
-def cluster(snapshot: Snapshot, **more: Any) -> ClusterPart:
+def cluster(snapshot: Snapshot, owned: OwnedDevices = OwnedDevices(), **more: Any) -> ClusterPart:  # noqa: B008 - frozen
     labels = {node.name: dict(node.labels) for node in snapshot.nodes}
-    fleet = fleet_of(snapshot, Policy(), node_group_label=TYPE)
+    fleet = fleet_of(snapshot, Policy(owned=owned), node_group_label=TYPE)
     answer = FleetAnswer(fleet=fleet, node_labels=labels, pods=snapshot.pods, **more)
     drivers = {b.GPU_DRIVER: ("gpu",), "other.example.com": ("nic", "fast-nic")}
-    return of_cluster(answer, NOW, names={"dovetail"}, class_drivers=drivers, group_label=TYPE)
+    return of_cluster(answer, NOW, names={"dovetail"}, class_drivers=drivers, group_label=TYPE, owned=owned)
 
 
 def said(part: ClusterPart, about: str) -> list[tuple[FindingState, str]]:
@@ -44,7 +45,9 @@ def test_devices_are_counted_by_driver_and_state() -> None:
     )
     (devices,) = part.devices
     assert (devices.driver, devices.total, devices.held, devices.free, devices.unusable) == (b.GPU_DRIVER, 4, 1, 2, 1)
-    assert said(part, "devices") == [(FindingState.WARNING, f"{b.GPU_DRIVER}: 4 devices, 1 held, 2 free, 1 unusable")]
+    assert said(part, "devices") == [
+        (FindingState.WARNING, f"driver {b.GPU_DRIVER}: 4 devices, 1 held, 2 free, 1 unusable")
+    ]
 
 
 def test_a_driver_that_a_class_names_and_no_slice_has() -> None:
@@ -107,3 +110,60 @@ def test_the_oldest_pod_that_waits_is_named() -> None:
 def test_the_drivers_that_a_class_names(expression: str, drivers: set[str]) -> None:
     body = {"metadata": {"name": "c"}, "spec": {"selectors": [{"cel": {"expression": expression}}]}}
     assert installed_pods.drivers_of(msgspec.convert(body, installed_pods._Class)) == drivers  # noqa: SLF001 - what is decoded
+
+
+def labelled(*labels: str) -> OwnedDevices:
+    parts = (NodeSelectorRequirement(key=key, operator="In", values=("true",)) for key in labels)
+    return OwnedDevices(node_terms=(NodeSelectorTerm(match_expressions=tuple(parts)),))
+
+
+@pytest.mark.parametrize(
+    ("owned", "message", "step"),
+    [
+        (
+            labelled("own"),
+            "nodes with own=true, and no node has it",
+            "kubectl label node NAME own=true",
+        ),
+        (
+            labelled("own", "too"),
+            "nodes with own=true,too=true, and no node has these labels",
+            "kubectl label node NAME own=true too=true",
+        ),
+        (
+            OwnedDevices(drivers=("gpu.exmaple.com",)),
+            "devices of gpu.exmaple.com, and no such driver publishes any",
+            f"write a driver that publishes devices into devices.owned.drivers: {b.GPU_DRIVER}",
+        ),
+        (labelled("empty"), "nodes with empty=true, and these publish none", "kubectl get resourceslices"),
+    ],
+)
+def test_a_configuration_that_owns_no_device_says_what_to_do(owned: OwnedDevices, message: str, step: str) -> None:
+    snapshot = b.snapshot(b.node("n1"), b.node("n2", labels={"empty": "true"}), b.gpu_slice("n1", count=2))
+    (line,) = [each for each in cluster(snapshot, owned).findings if each.message.startswith("Dovetail owns none")]
+    assert line.state is FindingState.WARNING
+    assert line.message == f"Dovetail owns none of 2 devices: devices.owned wants {message}"
+    assert line.next_step == step
+
+
+def test_devices_that_are_owned_in_part_are_no_warning() -> None:
+    nodes = (b.node("n1", labels={"own": "true"}), b.node("n2"))
+    part = cluster(b.snapshot(*nodes, b.gpu_slice("n1", count=1), b.gpu_slice("n2", count=1)), labelled("own"))
+    assert [state for state, _ in said(part, "devices")] == [FindingState.OK]
+
+
+def test_tainted_devices_are_counted_also_where_they_are_held() -> None:
+    devices = (b.device("gpu-0", taints=(b.taint("broken"),)), b.device("gpu-1"))
+    held = b.held("job", b.result("gpu", "gpu-0", "n1"), node_name="n1")
+    part = cluster(b.snapshot(b.node("n1"), b.resource_slice("n1", *devices), held))
+    text = f"driver {b.GPU_DRIVER}: 2 devices, 1 held, 1 free; 1 of them tainted"
+    assert said(part, "devices") == [(FindingState.WARNING, text)]
+    assert part.devices[0].tainted == 1
+
+
+def test_a_quota_that_is_not_valid_is_a_warning() -> None:
+    found = QuotaFinding(quota="team-a", reason="ParentUnknown", message="spec.parent: there is no DeviceQuota b")
+    part = cluster(b.snapshot(), quotas=(QuotaState(quota="team-a", findings=(found,)), QuotaState(quota="fine")))
+    assert [(each.message, each.next_step) for each in part.findings if each.about == "quotas"] == [
+        ("team-a is not valid: spec.parent: there is no DeviceQuota b", "kubectl edit devicequota team-a")
+    ]

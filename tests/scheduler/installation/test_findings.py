@@ -1,13 +1,15 @@
 """What `dovetail status` says of a scheduler, by what was read of its pods and its Lease."""
 
 import datetime as dt
+import io
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from scheduler.history.recent_work import WorkCounts
-from scheduler.installation import findings
+from scheduler.installation import findings, status_output
+from scheduler.installation.account_rights import MissingRights
 from scheduler.installation.findings import FindingState
 from scheduler.installation.installed_pods import InstalledPods, ReplicaPod
 from scheduler.installation.leader_lease import SeenLease
@@ -48,6 +50,9 @@ def test_a_healthy_scheduler() -> None:
     assert said["leader"][1] == "dovetail-0 for 5h"
     assert said["watches"][1] == "9 kinds, the oldest news 12 s ago (pods); stale after 180 s"
     assert said["decisions"][1] == "in 10 minutes: 4 decisions, the longest 0.5 s; 7 pods bound, 1 evicted"
+
+
+EVICTIONS = MissingRights("preemption", ("delete pods",), "no pod is evicted", "deploy/components/preemption")
 
 
 def test_reserved_nodes_have_a_line() -> None:
@@ -98,7 +103,7 @@ BROKEN = PODS[1]._replace(is_ready=False, why="ImagePullBackOff: no such image")
             {"lease": LEASE._replace(is_drained=True)},
             "leader",
             FindingState.FAILED,
-            "paused: every replica stands by, and no pod is placed",
+            "Dovetail is paused: every replica stands by, and no pod is placed",
             id="paused",
         ),
         pytest.param(
@@ -137,17 +142,17 @@ BROKEN = PODS[1]._replace(is_ready=False, why="ImagePullBackOff: no such image")
             id="two images",
         ),
         pytest.param(
-            {"missing": ("list pods: it schedules nothing; deploy/base grants it",)},
+            {"missing": (MissingRights("", ("list pods",), "it schedules nothing", "deploy/base"),)},
             "rights",
             FindingState.FAILED,
-            "the account may not list pods",
+            "rights for scheduling are missing (list pods): it schedules nothing",
             id="a right of the base",
         ),
         pytest.param(
-            {"missing": ("delete pods: no pod is evicted; deploy/components/preemption grants it",)},
+            {"missing": (EVICTIONS,)},
             "rights",
             FindingState.WARNING,
-            "the account may not delete pods",
+            "rights for preemption are missing (delete pods): no pod is evicted",
             id="a right of a feature",
         ),
         pytest.param(
@@ -203,3 +208,26 @@ def test_what_is_wrong_is_said(changed: dict[str, Any], about: str, state: Findi
 def test_defects_of_a_leader_that_is_gone_are_still_said() -> None:
     lease = with_report(defects=1)._replace(is_renewed=False)
     assert found(lease=lease, replicas=())["defects"][0] is FindingState.WARNING
+
+
+def test_many_missing_rights_are_one_line_with_the_command_that_grants_them() -> None:
+    rights = tuple(f"{verb} workloads.kueue.x-k8s.io" for verb in ("get", "list", "watch", "patch"))
+    lacking = MissingRights("Kueue's admission check", rights, "nothing is let in", "deploy/components/kueue")
+    (line,) = (
+        each
+        for each in findings.of_scheduler(HEALTHY._replace(missing=(lacking,)), "dovetail-system", NOW)
+        if each.about == "rights"
+    )
+    assert line.message == "rights for Kueue's admission check are missing (4): nothing is let in"
+    assert line.next_step == "kubectl apply -k deploy/components/kueue"
+
+
+def test_a_scheduler_outside_of_the_cluster_that_is_paused() -> None:
+    lease = LEASE._replace(is_drained=True, is_renewed=False, holder="")
+    seen = HEALTHY._replace(replicas=(), lease=lease, missing=None)
+    said = tuple(findings.of_scheduler(seen, "dovetail-system", NOW))
+    to = io.StringIO()
+    status_output.show(status_output.InstallationStatus("dovetail-system", seen.runs, seen, None, said), to)
+    assert to.getvalue().splitlines()[0] == "Dovetail in namespace dovetail-system is paused: dovetail resume"
+    assert "dovetail check says what an installation needs" not in to.getvalue()
+    assert {each.about: each.state for each in said}["replicas"] is FindingState.UNKNOWN

@@ -34,6 +34,19 @@ def test_a_patch_is_no_change() -> None:
     assert not any(change.saw(DiscoveredKinds(minor=36, git_version="v1.36.6"), 0.0) for _ in range(100))
 
 
+def test_answers_of_two_versions_are_an_upgrade_that_runs_until_they_have_been_one_for_four_minutes() -> None:
+    patched, change = DiscoveredKinds(minor=36, git_version="v1.36.6"), ApiChange()
+    change.begin(OLD)
+    change.saw(OLD, 0.0)
+    assert not change.is_under_way(0.0)
+    for now, found in ((10.0, patched), (20.0, OLD), (30.0, patched), (40.0, patched)):
+        change.saw(found, now)
+    assert change.is_under_way(40.0)
+    change.begin(patched)  # the scheduler starts again
+    assert change.is_under_way(269.0)
+    assert not change.is_under_way(270.0)
+
+
 def test_each_change_within_an_hour_doubles_the_answers() -> None:
     change = ApiChange()
     assert [answers(change, OLD, NEW, now) for now in (0.0, 60.0, 120.0, 180.0, 240.0)] == [3, 6, 12, 24, 24]

@@ -1,6 +1,6 @@
 """Pods of Workloads in the scheduling cycle: their places are handed to the check, and nothing of them is written."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -33,8 +33,8 @@ class Checking:
             raise RuntimeError("a defect")
         self.placed_pods.append([each.pod.name for each in unit.placements])
 
-    def refused(self, refused: Pod, message: str) -> None:
-        self.refusals[refused.id.name] = message
+    def refused(self, refused: Pod, say: Callable[[], str]) -> None:
+        self.refusals[refused.id.name] = say()
 
 
 def hall_with_check() -> tuple[Hall, Checking]:

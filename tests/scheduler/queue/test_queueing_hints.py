@@ -67,6 +67,7 @@ ROOM = (
 WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     ReasonCode.POD_INVALID: set(),
     ReasonCode.POD_NOT_CREATED: set(),
+    ReasonCode.NODE_LIMIT: set(),
     ReasonCode.CLAIM_MISSING: {ClusterEvent.CLAIM_CREATED},
     ReasonCode.CLAIM_NOT_OWNED: REMADE | {ClusterEvent.CLAIM_CHANGED},
     ReasonCode.CLAIM_DELETING: REMADE,
@@ -210,7 +211,8 @@ def test_every_fact_has_a_row() -> None:
 def test_every_reason_ends_by_a_fact_or_by_itself_or_by_the_pod(code: ReasonCode) -> None:
     is_woken = any(code in woken for woken in QUEUEING_HINTS.values())
 
-    assert is_woken + (code in RETRIED) + (code in {ReasonCode.POD_INVALID, ReasonCode.POD_NOT_CREATED}) == 1
+    never = {ReasonCode.POD_INVALID, ReasonCode.POD_NOT_CREATED, ReasonCode.NODE_LIMIT}
+    assert is_woken + (code in RETRIED) + (code in never) == 1
 
 
 @pytest.mark.parametrize("fact", ClusterEvent)

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
 from scheduler.queue import SchedulingQueue
-from solver.domain import Pod, Reason, ReasonCode
+from solver.domain import Namespace, Pod, Reason, ReasonCode
 from tests.support import builders as b
 from tests.support.cluster_builders import became
 from tests.support.quota_cases import devices, namespaces, quota
@@ -76,3 +76,15 @@ def test_a_quota_that_changes_wakes_all_and_its_status_nobody() -> None:
     again = Scene()
     again.queue.wake(became(QUOTAS[3], replace(QUOTAS[3], unknown=("spec.resources[1]",))))
     assert again.woken() == {"red", "blue", "green", "free"}
+
+
+def test_what_is_remembered_of_a_namespace_goes_with_it() -> None:
+    scene = Scene()
+    waiting = scene.queue._queues.unschedulable  # noqa: SLF001 - what it keeps shows nowhere else
+    for team in ("red", "green"):
+        scene.free(team)
+    scene.woken()
+    assert set(waiting._last_freed) == {"red", "blue", "green"}  # noqa: SLF001
+    for team in ("red", "blue", "green"):
+        scene.queue.wake(became(Namespace(name=team), None))
+    assert (waiting._last_freed, set(waiting._kept_back)) == ({}, {"free"})  # noqa: SLF001

@@ -1,6 +1,6 @@
 """What is done next for a plan, at every state of plan and cluster; also when the leader before ended in between."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -25,22 +25,26 @@ def act(
     successors: tuple[str, ...] = (),
     placed: bool = True,
     is_open: bool = True,
+    taken: Mapping[str, str] | None = None,
     settings: RepairSettings = SETTINGS,
+    halted: str = "",
 ) -> NextAct:
     def held(left: Sequence[PlannedMove]) -> dict[str, str]:
         return {each.uid: f"hold/{each.step}" for each in left if each.step in rooms and each.target}
 
-    def successor(each: PlannedMove, _: str) -> Successor | None:
+    def successor(each: PlannedMove, place: str) -> Successor | None:
+        if taken is not None:
+            return Successor(taken[place], f"uid-{taken[place]}") if place in taken else None
         return Successor(f"{each.name}-new", f"uid-{each.name}-new") if each.name in successors else None
 
     view = ClusterView(
         pod=lambda each: (pods or {}).get(each.name),
         rooms=held,
-        is_open=lambda _: is_open,
+        is_open=lambda place: is_open if taken is None else place not in taken,
         successor=successor,
         are_wanted_placed=lambda: placed,
     )
-    return next_act(of, PlanRecord([of], settings, NOW), view)
+    return next_act(of, PlanRecord([of], settings, NOW, halted), view)
 
 
 def test_first_room_is_held_then_the_budget_is_noted_then_the_pod_is_evicted() -> None:
@@ -171,3 +175,40 @@ def test_a_pod_that_takes_its_time_to_end_is_waited_for_while_its_room_is_held()
     assert act(late, pods={"a": ending}).act is Act.WAIT
     over = act(late, pods={"a": ending}, is_open=False)
     assert (over.act, over.noted[0].state) == (Act.SETTLE, MoveState.FAILED)
+
+
+def test_nothing_moves_while_an_upgrade_runs_and_what_is_on_the_way_is_followed() -> None:
+    waits = NextAct(Act.WAIT, message="an upgrade runs")
+    noted = plan(A, B, done=[evicted("a", 1)])
+
+    assert act(plan(A, B), pods={"a": RUNS}, halted="an upgrade runs") == waits
+    assert act(plan(A, B), pods={"a": RUNS}, rooms=(1,), halted="an upgrade runs") == waits
+    assert act(noted, pods={"a": RUNS}, rooms=(1,), halted="an upgrade runs") == waits
+    assert act(noted, rooms=(1,), successors=("a",), halted="an upgrade runs").act is Act.SETTLE
+    assert act(plan(A, done=[evicted("a", 50, MoveState.MOVED)]), halted="an upgrade runs").state is PlanState.DONE
+
+
+def test_successors_of_one_controller_are_alike_a_pod_that_stays_gets_the_place_that_was_left_open() -> None:
+    """The successor of `a`, which has left, has used the place of `b`, which has not."""
+    b_runs = replace(RUNS, id=PodId("team", "b"), uid="uid-b")
+    noted = [replace(evicted(name, 1), place=f"hold/{name}") for name in ("a", "b")]
+    moves = plan(move("a", step=1), move("b", step=2), done=noted)
+
+    swaps = act(moves, pods={"b": b_runs}, rooms=(1, 2), taken={"hold/b": "new"})
+    assert swaps.act is Act.SETTLE
+    assert [(each.uid, each.state, each.place) for each in swaps.noted] == [
+        ("uid-b", MoveState.EVICTING, "hold/a"),
+        ("uid-a", MoveState.EVICTING, "hold/b"),
+    ]
+    swapped = replace(moves, status=replace(moves.status, moves=tuple(reversed(swaps.noted))))
+    settles = act(swapped, pods={"b": b_runs}, rooms=(1, 2), taken={"hold/b": "new"})
+    assert [(each.uid, each.state, each.successor) for each in settles.noted] == [("uid-a", MoveState.MOVED, "new")]
+
+
+def test_a_place_that_a_pod_of_another_controller_has_used_is_not_swapped() -> None:
+    b_runs = replace(RUNS, id=PodId("team", "b"), uid="uid-b")
+    noted = [replace(evicted(name, 1), place=f"hold/{name}") for name in ("a", "b")]
+    moves = plan(move("a", step=1), move("b", step=2, controller="other"), done=noted)
+
+    fails = act(moves, pods={"b": b_runs}, rooms=(1, 2), taken={"hold/b": "new"})
+    assert [(each.uid, each.state) for each in fails.noted] == [("uid-b", MoveState.FAILED)]

@@ -203,3 +203,11 @@ def test_names_that_are_copied_stay_whole_and_stand_below_where_there_is_no_room
         "team-with-a-long-name  NVIDIA H100 80GB HBM3     12",
         "    POD trainer-with-a-long-name-0",
     ]
+
+
+def test_a_product_keeps_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = (ListColumn("NAME", is_copied=True), ListColumn("TYPE", is_product=True))
+    for width, shown in ((40, "NVIDIA H100 80GB HBM3"), (24, "H100 80GB HBM3"), (20, "H100 80GB…")):
+        to = terminal(monkeypatch, width)
+        show(columns, [("gpu-0001", "NVIDIA H100 80GB HBM3")], to)
+        assert to.getvalue().splitlines()[1].split("  ")[-1].strip() == shown

@@ -2,6 +2,8 @@
 
 import asyncio
 import datetime as dt
+from collections import Counter
+from itertools import pairwise
 from typing import Any, cast
 
 import msgspec
@@ -11,7 +13,7 @@ from msgspec.structs import replace
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Cluster
 from scheduler.kube.client import Client
-from scheduler.kube.errors import Forbidden, Unreachable
+from scheduler.kube.errors import Forbidden, Invalid, Unreachable
 from scheduler.kube.writer import ApiCall, Writer
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import SchedulingQueue
@@ -33,6 +35,8 @@ class Server:
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.lists = 0
         self.error: Exception | None = None
+        self.refused: dict[str, Exception] = {}
+        self.tries: Counter[str] = Counter()
 
     async def request(self, method: str, path: str, *, body: bytes = b"", **_: object) -> bytes:
         if self.error is not None:
@@ -42,6 +46,9 @@ class Server:
             items = [{"metadata": {"uid": uid}, "status": each} for uid, each in self.stored.items()]
             return msgspec.json.encode({"items": items})
         decoded = msgspec.json.decode(body)
+        self.tries[decoded["metadata"]["uid"]] += 1
+        if decoded["metadata"]["uid"] in self.refused:
+            raise self.refused[decoded["metadata"]["uid"]]
         self.sent.append((path, decoded["status"]))
         self.stored[decoded["metadata"]["uid"]] = decoded["status"]
         return b""
@@ -203,6 +210,25 @@ def test_the_first_count_of_the_fleet_is_awaited_for_a_while() -> None:
     for _ in range(20):
         scene.look()
     assert _condition(scene.server.stored["uid-red"], "Valid")["status"] == "True"
+
+
+@pytest.mark.parametrize("error", [Forbidden(403, "Forbidden", "a webhook"), Invalid(422, "Invalid", "too long")])
+def test_a_status_that_is_always_refused_keeps_no_other_back_and_is_tried_ever_more_rarely(error: Exception) -> None:
+    scene = Scene(_team("red"), _team("blue"))
+    scene.server.refused["uid-red"] = error
+    tries = []
+    for _ in range(300):
+        scene.look()
+        tries.append(scene.server.tries["uid-red"])
+    at = [n for n, (before, after) in enumerate(zip([0, *tries], tries, strict=False)) if after > before]
+    assert [after - before for before, after in pairwise(at)] == [2, 4, 8, 16, 32, 64, 120]
+    assert [path.split("/")[-2] for path, _ in scene.server.sent] == ["blue"]
+    assert scene.server.lists == 1 + 300 // 60
+
+    scene.server.refused.clear()
+    for _ in range(120):
+        scene.look()
+    assert [path.split("/")[-2] for path, _ in scene.server.sent] == ["blue", "red"]
 
 
 @pytest.mark.parametrize("error", [Unreachable("GET", COLLECTION, "no route"), Forbidden(403, "Forbidden", "no right")])

@@ -152,7 +152,7 @@ OF_THE_POD_OR_THE_DECISION = {
     *(ReasonCode.POD_INVALID, ReasonCode.POD_NOT_CREATED, ReasonCode.NO_NODES, ReasonCode.VOLUME_CONTENDED),
     *(ReasonCode.VOLUME_CLAIM_MISSING, ReasonCode.VOLUME_CLAIM_UNUSABLE, ReasonCode.VOLUME_CLAIM_UNBOUND),
     *(ReasonCode.GANG_INCOMPLETE, ReasonCode.GANG_INVALID, ReasonCode.GANG_UNPLACED, ReasonCode.PREEMPTING),
-    *(ReasonCode.GANG_BLOCKED, ReasonCode.NO_SHAPE),
+    *(ReasonCode.GANG_BLOCKED, ReasonCode.NO_SHAPE, ReasonCode.NODE_LIMIT),
     *(
         ReasonCode.NO_VICTIMS,
         ReasonCode.PREEMPTION_DELAYED,

@@ -5,7 +5,17 @@ from collections.abc import Sequence
 import pytest
 
 from solver import solve
-from solver.domain import BINDING_FAILED_TAINT, AllocationMode, Constraint, OwnedDevices, Pod, Policy, ReasonCode
+from solver.domain import (
+    BINDING_FAILED_TAINT,
+    AllocationMode,
+    Constraint,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    OwnedDevices,
+    Pod,
+    Policy,
+    ReasonCode,
+)
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -386,6 +396,16 @@ def test_devices_that_another_scheduler_owns_are_named_so() -> None:
     message = "request r: needs 1 device, 2 match, 0 free, 2 left to another scheduler by the configuration"
     objects = (N1, b.gpu_slice("n1", count=2), GPU, b.claim("c", b.request("r")))
     assert reasons(objects, POD, policy=policy) == [(ReasonCode.DEVICES_NOT_OWNED, message, 1)]
+
+
+def test_the_label_that_nodes_lack_is_named_unless_the_inventory_is_secret() -> None:
+    part = NodeSelectorRequirement(key="dovetail.dev/owned", operator="In", values=("true",))
+    owned = OwnedDevices(node_terms=(NodeSelectorTerm(match_expressions=(part,)),))
+    lead = "request r: needs 1 device, 2 match, 0 free, 2 left to another scheduler by the configuration"
+    objects = (N1, b.gpu_slice("n1", count=2), GPU, b.claim("c", b.request("r")))
+    ((_, told, _),) = reasons(objects, POD, policy=Policy(owned=owned))
+    ((_, untold, _),) = reasons(objects, POD, policy=Policy(owned=owned, tells_inventory=False))
+    assert (told, untold) == (f"{lead} (devices.owned wants nodes with dovetail.dev/owned=true)", lead)
 
 
 def test_a_pool_that_is_not_whole_is_named_where_nothing_matches() -> None:

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 from solver import solve, verify
 from solver.domain import Batch, Budget, Plan, Pod, Policy, ReasonCode
 from tests.support import builders as b
-from tests.support.preemption_cases import RULES, decide, running, victims
+from tests.support.preemption_cases import FINALIZER, RULES, decide, running, victims
+from tests.support.quota_cases import devices, namespaces, quota
 
 DELAYED = replace(RULES, delay_seconds=60)
 """As the tests of preemption, with a delay."""
@@ -66,6 +67,79 @@ def test_a_gang_waits_with_its_last_pod() -> None:
     pods = [b.member(pod("a"), "g"), b.member(pod("b"), "g")]
     plan = decided(*pods, waits={"a": 100, "b": 10}, gangs=(b.gang("g", 2, members=2),))
     assert (victims(plan), plan.next_victim_seconds) == ([], 50)
+
+
+def leaving(*pods: Pod) -> Plan:
+    """Decide pods where the node's pod ends by itself, and a pod of a low priority stays on another node."""
+    ending = replace(running("ending", "n1", cpu=4, priority=10), is_deleting=True)
+    snapshot = b.snapshot(b.node("n1", cpu=4), b.node("n2", cpu=4), ending, running("low", "n2", cpu=4))
+    batch = Batch(pods=pods, preemption_waits=tuple((each.uid, 5) for each in pods))
+    policy = Policy(preemption=DELAYED)
+    plan = solve(snapshot, batch, policy, Budget.unbounded())
+    assert verify.check(snapshot, batch, plan, policy) == ()
+    return plan
+
+
+def test_room_that_pods_leave_anyway_is_waited_for_at_once() -> None:
+    plan = leaving(pod("high"))
+
+    (found,) = plan.preemptions
+    assert (found.victims, [each.node for each in found.placements]) == ((), ["n1"])
+    codes = [each.code for each in plan.unplaced[0].reasons]
+    assert codes[0] is ReasonCode.PREEMPTING
+    assert ReasonCode.PREEMPTION_DELAYED not in codes
+    assert plan.next_victim_seconds is None
+
+
+def test_who_finds_no_room_that_is_left_anyway_waits_for_a_node() -> None:
+    plan = leaving(pod("a"), pod("b"), pod("c"))
+
+    assert victims(plan) == []
+    waiting = {each.pod.name: each.reasons[-1].code for each in plan.unplaced}
+    assert sorted(waiting) == ["a", "b", "c"]
+    assert list(waiting.values()).count(ReasonCode.PREEMPTION_DELAYED) == 1
+    assert plan.next_victim_seconds == 55
+
+
+def test_a_node_that_was_nominated_without_an_eviction_does_not_shorten_the_delay() -> None:
+    """Its room went to another pod; how long it has waited is known."""
+    high = replace(pod("high"), nominated_node_name="n1")
+    assert (victims(decided(high, waits={"high": 0})), victims(decided(high))) == ([], ["low"])
+
+
+def of_quota(priority: int, *, limit: int = 1) -> Plan:
+    """Decide a pod of a namespace of which a pod with a priority holds one of two devices."""
+    claims = [replace(b.claim("new", b.request("r"), namespace="red"))]
+    held = b.held("old", b.result("r", "gpu-0", "n0"), node_name="n0", namespace="red")
+    held = replace(held, reserved_for=(b.consumer("old", "red"),), finalizers=(FINALIZER,))
+    old = replace(b.pod("old", "old", namespace="red", node_name="n0", priority=priority), started=0)
+    new = b.pod("new", "new", namespace="red", priority=10)
+    snapshot = b.snapshot(b.node("n0"), b.gpu_slice("n0", count=2), b.gpu_class(), namespaces(), old, held, *claims)
+    snapshot = replace(snapshot, quotas=(quota("red", devices(limit), team="red"),))
+    policy = Policy(preemption=replace(DELAYED, frees_devices=True))
+    plan = solve(snapshot, Batch(pods=(new,)), policy, Budget.unbounded())
+    assert verify.check(snapshot, Batch(pods=(new,)), plan, policy) == ()
+    return plan
+
+
+def test_time_does_not_begin_while_a_quota_keeps_a_pod_back() -> None:
+    """No node helps it, and no autoscaler is asked for one."""
+    plan = of_quota(priority=10)
+    codes = [each.code for each in plan.unplaced[0].reasons]
+    assert ReasonCode.QUOTA_EXCEEDED in codes
+    assert ReasonCode.PREEMPTION_DELAYED not in codes
+    assert victims(plan) == []
+
+
+def test_a_pod_that_only_a_quota_keeps_back_waits_for_no_node() -> None:
+    """Its victim gives back what counts for the quota."""
+    assert victims(of_quota(priority=0)) == ["old"]
+    assert of_quota(priority=0, limit=2).unplaced == ()
+
+
+def test_a_gang_that_waits_for_members_waits_for_no_node() -> None:
+    plan = decided(b.member(pod("a"), "g"), gangs=(b.gang("g", 2, members=1),))
+    assert [each.code for each in plan.unplaced[0].reasons] == [ReasonCode.GANG_INCOMPLETE]
 
 
 @pytest.mark.parametrize(("waits", "is_refused"), [((), True), ((("high", 59),), True), ((("high", 60),), False)])

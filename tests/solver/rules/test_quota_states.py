@@ -18,6 +18,8 @@ from solver.domain import (
     Snapshot,
     quota_states,
 )
+from solver.domain.quotas.quota_tree import PARENT_CYCLE
+from solver.rules.quotas.fair_shares import targets
 from tests.support import builders as b
 from tests.support.quota_cases import CLASSES, devices, memory, namespaces, quota, whole_nodes
 
@@ -124,3 +126,26 @@ def test_a_pod_that_has_its_devices_or_asks_with_admin_access_does_not_wait_for_
     pods = (b.pod("p", "n0-0", namespace="red"), b.pod("q", "a", namespace="red"))
     (red,) = quotas_of(snapshot, pods, Policy())
     assert _resource(red).waiting == 0
+
+
+def test_a_chain_of_quotas_longer_than_the_stack() -> None:
+    count = 3000
+    chain = [quota("q0000", devices(9, guarantee=1))]
+    chain += [quota(f"q{n:04}", devices(9), parent=f"q{n - 1:04}") for n in range(1, count)]
+    chain[-1] = replace(chain[-1], selector=quota("x", team="red").selector, resources=(devices(9, guarantee=3),))
+    tree = QuotaTree.of(chain, namespaces())
+    key = chain[0].resources[0].key
+    assert {tree.guarantee(index, key) for index in range(count)} == {3}
+    states = quota_states(tree, lambda *_: 1, {}, None)
+    assert [state.quota for state in states] == [each.name for each in chain]
+    assert states[-1].depth == count - 1
+    assert targets(tree, key, 8, {count - 1: 5}) == {count - 1: 5}
+
+
+def test_a_cycle_below_which_others_hang_is_cut_once() -> None:
+    ring = [quota(f"q{n}", parent=f"q{(n + 1) % 3}") for n in range(3)]
+    below = [quota("z0", parent="q1"), quota("z1", parent="z0")]
+    tree = QuotaTree.of([*ring, *below], ())
+    assert [(each.quota, each.reason) for each in tree.findings] == [(f"q{n}", PARENT_CYCLE) for n in range(3)]
+    assert tree.parents == (-1, -1, -1, 1, 3)
+    assert tree.parents_first == (0, 1, 3, 4, 2)

@@ -61,7 +61,8 @@ def test_a_pod_beyond_the_limit_waits_and_is_told_quota_class_held_limit_and_ask
 
     (reason,) = plan.unplaced[0].reasons
     assert reason.code is ReasonCode.QUOTA_EXCEEDED
-    assert reason.message == ("DeviceQuota red: 2 of at most 3 devices of class gpu are held, and the pod needs 2")
+    said = "DeviceQuota red: 2 of at most 3 devices of class gpu are held, and the pod needs 2"
+    assert reason.message == f"{said}; raise the limit, or wait until some are given back"
 
 
 def test_a_pod_within_the_limit_is_placed_and_others_are_not_bound() -> None:
@@ -162,7 +163,7 @@ def test_a_gang_that_needs_more_than_is_left_waits_whole() -> None:
 
     assert plan.placements == ()
     assert {each.reasons[0].message for each in plan.unplaced} == {
-        "DeviceQuota red: 0 of at most 2 devices of class gpu are held, and gang g needs 3"
+        "DeviceQuota red: 0 of at most 2 devices of class gpu are held, and gang g needs 3; raise the limit"
     }
 
 

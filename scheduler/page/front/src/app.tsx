@@ -6,7 +6,8 @@ import { PALETTES, schemeOf, uncoloured, type ColourBy, type Scheme, type Theme 
 import { DecisionsView, NoDecisions, PodView } from "./decisions_view";
 import { Details } from "./details";
 import { FitView } from "./fit_view";
-import type { Device, Fleet } from "./fleet";
+import { after } from "./after";
+import { fleetOf, type Device, type Fleet } from "./fleet";
 import { layOut, type Grouping, type Layout } from "./layout";
 import type { Connection } from "./live";
 import type { Place } from "./paint";
@@ -17,7 +18,7 @@ import { QueueView } from "./queue_view";
 import { QuotaView } from "./quota_view";
 import { rememberedTheme, rememberTheme, type ThemeChoice } from "./preferences";
 import { search } from "./search";
-import { clock, count, counted, duration, percent, second } from "./text";
+import { clock, count, counted, duration, percent, second, visible } from "./text";
 import type { MapView } from "./view";
 
 const SCHEMES: readonly [ColourBy, string][] = [
@@ -36,7 +37,11 @@ interface Chosen {
 }
 
 /** `connection` stands for a live page. */
-export function App({ fleet, connection }: { fleet: Fleet; connection?: Connection }) {
+export function App({ fleet: now, connection }: { fleet: Fleet; connection?: Connection }) {
+  const [planned, setPlanned] = useState("");
+  const plans = now.document.repairs ?? [];
+  const plan = plans.find((each) => each.name === planned);
+  const fleet = useMemo(() => (plan ? { ...now, ...fleetOf(after(now.rows, plan)) } : now), [now, plan]);
   const { theme, choice, setChoice, prefer } = useTheme();
   const view = useView(connection !== undefined);
   const isMap = view.name === "map";
@@ -120,6 +125,7 @@ export function App({ fleet, connection }: { fleet: Fleet; connection?: Connecti
           />
         </label>
         <Choice label="Type" value={type} onChange={setType} options={[["", "all types"], ...types.map((name): [string, string] => [name, name])]} />
+        {plans.length > 0 && <Choice label="Show" value={plan?.name ?? ""} onChange={setPlanned} options={[["", "the fleet now"], ...plans.map((each): [string, string] => [each.name, `after ${each.name}`])]} />}
         <Choice label="Group by" value={grouping} onChange={setGrouping} options={groupings.map((each) => [each.key, each.label])} />
         <fieldset class="switch">
           <legend>Colour</legend>
@@ -138,6 +144,11 @@ export function App({ fleet, connection }: { fleet: Fleet; connection?: Connecti
             </label>
           ))}
         </fieldset>
+        {plan && (
+          <button type="button" class="link" onClick={() => find(`${plan.name}:`)}>
+            {`${counted(plan.arrivals.filter((pod) => pod.from).length, "move")} for ${visible(plan.goal)}`}
+          </button>
+        )}
         <p class="matches" role="status">
           {isFiltered ? `${count(matches.count)} of ${counted(fleet.devices.length, "device")}` : counted(fleet.devices.length, "device")}
         </p>

@@ -66,6 +66,8 @@ export interface Device {
 }
 
 export interface Fleet {
+  /** What it was made from. */
+  rows: FleetRows;
   document: Facts & { queue: Waiting[] | null };
   readAt: number;
   /** When a live picture was drawn, in milliseconds of this browser's clock. */
@@ -104,7 +106,7 @@ export function fleetOf(rows: FleetRows): Fleet {
   const { nodes, labels } = nodesOf(nodeRows, text);
   const devices = devicesOf(deviceRows, text, nodes, claims);
   for (const device of devices) device.text = searched(device);
-  return { document: { ...facts, queue: queueOf(rows) }, readAt: Date.parse(facts.readAt), nodes, devices, labels };
+  return { rows, document: { ...facts, queue: queueOf(rows) }, readAt: Date.parse(facts.readAt), nodes, devices, labels };
 }
 
 function nodesOf(rows: NodeRow[], text: Text) {

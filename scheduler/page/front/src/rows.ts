@@ -66,6 +66,23 @@ export interface Quota {
   findings: { reason: string; message: string }[];
 }
 
+/** A pod, or the successor of one, with its devices (driver/pool/name) after a plan; without `from` it waits now. */
+export interface Arrival {
+  namespace: string;
+  name: string;
+  from?: string;
+  node?: string;
+  devices?: string[];
+}
+
+/** A RepairPlan that is not over. */
+export interface PlanPicture {
+  name: string;
+  goal: string;
+  state: string;
+  arrivals: Arrival[];
+}
+
 export interface FleetDocument {
   apiVersion: string;
   kind: string;
@@ -89,6 +106,8 @@ export interface FleetDocument {
   queue: Waiting[] | null;
   /** Each before those below it; null: DeviceQuotas may not be listed. Missing in documents of older versions. */
   quotas?: Quota[] | null;
+  /** Those that may be listed. Missing in documents of older versions. */
+  repairs?: PlanPicture[];
   nodes: { name: Column; group: Column; domain: Column; exists: Column; labels: Record<string, Column> };
   devices: Record<DeviceColumn, Column>;
   holders: Record<"device" | "claim" | "request" | "share" | "part" | "admin", Column>;

@@ -1,12 +1,12 @@
 """
 Who would lose what next: the pods that a reclaim would evict, for pods that wait and for teams that may ask for more.
 
-For a quota that holds less than it guarantees and has no pod waiting, it is asked what one more pod would get: a single
-device, with the highest priority of the quota's running pods. The solver of the scheduler answers all questions, with
-`preemption.reclaim` on, and so by the same least harm.
+For a quota that holds less than it guarantees, and for which no pod that waits reclaims, it is asked what one more pod
+would get: a single device, with the highest priority of the quota's running pods. The solver of the scheduler answers
+all questions, with `preemption.reclaim` on, and so by the same least harm.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -18,10 +18,11 @@ from solver.domain import (
     Batch,
     Claim,
     ClaimId,
-    Plan,
+    GangId,
     Pod,
     PodClaim,
     PodId,
+    Preemption,
     QuotaKey,
     QuotaShape,
     QuotaState,
@@ -33,59 +34,92 @@ from solver.domain import (
 )
 
 _MOST_QUESTIONS: Final = 50
-"""So many pods that would ask for a device are tried; the first quotas by name."""
+"""So many pods that would ask for a device are tried: those of the quotas that are asked about, then by name."""
+
+
+class LostPod(NamedTuple):
+    """
+    A pod that would be evicted, with the quota that loses it, "" where it has none.
+
+    `is_reclaimed` says that it goes for what its quota has borrowed, and not because its priority is lower.
+    """
+
+    pod: PodId
+    quota: str
+    is_reclaimed: bool
 
 
 class NextReclaim(NamedTuple):
     """
-    What a pod of a quota would get back, and who would lose it.
+    What a pod of a quota, or its gang, would get back, and who would lose it.
 
-    Without a `pod` nobody waits: it is one more device of the key that is asked for. `victims` are the pods that would
-    be evicted, with the quotas that lose them ("" for pods without one). Without victims it would be `placed` as things
+    Without a `pod` it is one more device of the key that is asked for. Without victims it would be `placed` as things
     are, or it would wait.
     """
 
     quota: str
     key: QuotaKey | None
     pod: PodId | None
-    victims: tuple[tuple[PodId, str], ...] = ()
+    gang: GangId | None = None
+    victims: tuple[LostPod, ...] = ()
     placed: bool = False
 
     def concerns(self, quotas: Collection[str]) -> bool:
         """Whether one of these quotas gets or loses something."""
-        return self.quota in quotas or any(name in quotas for _, name in self.victims)
+        return self.quota in quotas or any(each.quota in quotas for each in self.victims)
 
 
-def next_reclaims(asked: Record, states: Sequence[QuotaState]) -> tuple[NextReclaim, ...]:
-    """Answer for the pods that wait, and then for the other quotas with something left of their guarantees."""
+class NextReclaims(NamedTuple):
+    """The answers, and how many devices were not asked for because there are too many."""
+
+    reclaims: tuple[NextReclaim, ...] = ()
+    not_asked: int = 0
+
+
+def next_reclaims(asked: Record, states: Sequence[QuotaState], quotas: Collection[str]) -> NextReclaims:
+    """
+    Answer for the pods that wait, and for the other quotas with something left of their guarantees.
+
+    Only what concerns some `quotas` is told. What they would get themselves is asked first.
+    """
     if not any(state.has_guarantee for state in states):
-        return ()
+        return NextReclaims()
     snapshot, cache = asked.snapshot, SolverCache()
     tree = QuotaTree.of(snapshot.quotas, snapshot.namespaces)
     rules = msgspec.structs.replace(asked.policy.preemption, is_enabled=True, frees_devices=True, reclaims=True)
     asked = msgspec.structs.replace(asked, policy=msgspec.structs.replace(asked.policy, preemption=rules))
     plan = simulator.answer(asked, cache).plan
-    found = list(_of_waiting(tree, plan))
-    waiting = {tree.quota_of(pod.id.namespace) for pod in asked.batch.pods}
-    questions = [each for each in _one_more(asked, tree, states) if each.quota not in waiting]
+    priorities = {pod.id: pod.priority for pod in asked.snapshot.pods}
+
+    def lost(victims: Sequence[Victim], priority: int) -> tuple[LostPod, ...]:
+        return tuple(
+            LostPod(each.pod, tree.quota_of(each.pod.namespace), priorities.get(each.pod, priority) >= priority)
+            for each in victims
+        )
+
+    of_waiting = (_of_waiting(asked.batch, each, tree, lost) for each in plan.preemptions)
+    found = [each for each in of_waiting if each is not None and each.concerns(quotas)]
+    served = {each.quota for each in found}
+    questions = [each for each in _one_more(asked, tree, states) if each.quota not in served]
+    questions.sort(key=lambda each: each.quota not in quotas)
     for question in questions[:_MOST_QUESTIONS]:
         made = simulator.answer(question.added_to(asked), cache).plan
-        victims = tuple(pair for each in made.preemptions for pair in _victims(tree, each.victims))
-        found.append(NextReclaim(question.quota, question.key, None, victims, placed=bool(made.placements)))
-    return tuple(found)
+        victims = tuple(one for each in made.preemptions for one in lost(each.victims, question.pod.priority))
+        answer = NextReclaim(question.quota, question.key, None, None, victims, placed=bool(made.placements))
+        found += [answer] if answer.concerns(quotas) else []
+    return NextReclaims(tuple(found), max(0, len(questions) - _MOST_QUESTIONS))
 
 
-def _of_waiting(tree: QuotaTree, plan: Plan) -> Iterator[NextReclaim]:
-    """Yield what reclaims give the pods that wait: preemptions that take from other quotas."""
-    for preemption in plan.preemptions:
-        pod = preemption.placements[0].pod
-        quota, victims = tree.quota_of(pod.namespace), tuple(_victims(tree, preemption.victims))
-        if quota and any(name and name != quota for _, name in victims):
-            yield NextReclaim(quota, None, pod, victims)
-
-
-def _victims(tree: QuotaTree, victims: Sequence[Victim]) -> Iterator[tuple[PodId, str]]:
-    return ((victim.pod, tree.quota_of(victim.pod.namespace)) for victim in victims)
+def _of_waiting(
+    batch: Batch, preemption: Preemption, tree: QuotaTree, lost: Callable[[Sequence[Victim], int], tuple[LostPod, ...]]
+) -> NextReclaim | None:
+    """Return what is taken from other quotas for pods that wait; None where nothing is."""
+    own = {each.pod for each in preemption.placements}
+    first = next(pod for pod in batch.pods if pod.id in own)
+    quota, victims = tree.quota_of(first.id.namespace), lost(preemption.victims, first.priority)
+    if not quota or all(each.quota in ("", quota) for each in victims):
+        return None
+    return NextReclaim(quota, None, first.id, first.gang, victims)
 
 
 class _Question(NamedTuple):

@@ -1,0 +1,58 @@
+"""What quotas cost the greedy: pods that differ in their quotas alone are rated together."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from solver import SolverCache
+from solver.arrays import Mask
+from solver.domain import Batch, Namespace, Policy, Snapshot
+from solver.greedy import Greedy, Order
+from solver.greedy.device_fit import FitCache
+from solver.problem.prepare import prepare
+from solver.problem.problem import Part, PodClass
+from tests.support import builders as b
+from tests.support.quota_cases import devices, quota
+
+NODES, PODS = 12, 96
+
+
+def case(teams: int, limit: int) -> tuple[Snapshot, Batch]:
+    """Pods of several teams, in turns, each with a quota of its own."""
+    names = [f"t{n:02}" for n in range(teams)]
+    pods = [b.pod(f"p{n:02}", f"p{n:02}", namespace=names[n % teams], cpu=1) for n in range(PODS)]
+    claims = [b.claim(pod.id.name, b.request("r"), namespace=pod.id.namespace) for pod in pods]
+    nodes = [each for n in range(NODES) for each in (b.node(f"n{n:02}", cpu=64), b.gpu_slice(f"n{n:02}", count=8))]
+    spaces = tuple(Namespace(name=name, labels=(("team", name),)) for name in names)
+    snapshot = b.snapshot(*nodes, b.gpu_class(), spaces, claims)
+    quotas = tuple(quota(name, devices(limit), team=name) for name in names)
+    return replace(snapshot, quotas=quotas), Batch(pods=tuple(pods))
+
+
+def rated(teams: int, limit: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many nodes are rated for one best fit."""
+    snapshot, batch = case(teams, limit)
+    problem = prepare(snapshot, batch, Policy(), SolverCache())
+    assert len(problem.rules.quotas.limits) == teams
+    counts: list[int] = []
+    rate = Greedy._rated_at  # noqa: SLF001 - how much is rated shows nowhere else
+
+    def counting(greedy: Greedy, pod_class: PodClass, parts: tuple[Part, ...], nodes: Any, mask: Mask) -> Any:
+        counts.append(len(mask))
+        return rate(greedy, pod_class, parts, nodes, mask)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Greedy, "_rated_at", counting)
+        solution = Greedy(problem, FitCache(problem), Order.QUEUE_BEST_FIT).run()
+    assert len(solution.choices) == teams * limit
+    return sum(counts)
+
+
+@pytest.mark.parametrize("left_out", [1, 2])
+def test_pods_that_differ_in_their_quotas_alone_are_rated_together(
+    left_out: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = rated(2, PODS // 2 - 8 * left_out, monkeypatch)
+    many = rated(16, PODS // 16 - left_out, monkeypatch)
+    assert many <= few + 2 * NODES

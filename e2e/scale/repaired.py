@@ -62,6 +62,7 @@ class Repaired:
     async def measure(self) -> Iterator[Figure]:
         """Fill the cluster, let gangs wait, and repair."""
         self._install()
+        await asyncio.to_thread(self.plane.start_kubelet)  # a deletion that the server gave up halfway needs one
         await publish.publish(self.session, gpu_fleet(self.nodes))
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}}
         templates = (busy_cluster.template(_NAMESPACE, devices) for devices in (1, _WANTED))

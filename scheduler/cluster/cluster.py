@@ -23,7 +23,6 @@ from scheduler.cluster.unit import Unit
 from solver.domain import (
     Batch,
     Claim,
-    ClaimCharge,
     ClaimId,
     DeviceId,
     Gang,
@@ -144,12 +143,6 @@ class Cluster:
     def quota_usage(self) -> QuotaUsage:
         """Return what namespaces hold of what quotas count, with the present tree of quotas."""
         return self.store.present_quota_usage()
-
-    def count_for_quotas(self, charges: Iterable[ClaimCharge]) -> None:
-        """Take what the worker says of all claims, and forget what it said of those that are gone."""
-        usage = self.store.present_quota_usage()
-        usage.learn_unknown(charges)
-        usage.forget_unused(self.store.assumed_claims)
 
     def preempt(self, preemption: Preemption) -> tuple[Transition, ...]:
         """Assume that its pods are nominated and its victims are leaving, until the watch shows it."""

@@ -3,7 +3,7 @@ Holds (DeviceHold): the leader makes them for other parts of the scheduler, foll
 
 - `hold_keeper`: the door. Another part holds the room of a plan, gives it free, and learns how a hold ended.
 - `hold_bounds`: why a hold may not be made.
-- `kept_nodes`: autoscalers leave nodes with held room alone.
+- `kept_nodes`, `node_marks`: autoscalers leave nodes with held room alone.
 - `hold_owners`: whether the object is still there for which room is held.
 
 Which pods get held room is decided in the core (`solver.holds`). What the cache knows of holds is in

@@ -1,7 +1,7 @@
 """
 Keeps autoscalers from draining nodes while room on them is held: the pods that it is for are still to come.
 
-The leader writes annotations (`scheduler.kube.node_writes`) when the first hold of a node begins, and takes them away
+The leader writes annotations (`node_marks`) when the first hold of a node begins, and takes them away
 when the last one has ended. It reads a node before each write, and leaves what somebody else has set. When it begins to
 lead, it lists the nodes once, for annotations that a former leader has left.
 """
@@ -15,7 +15,7 @@ from typing import Final
 
 from scheduler.backoff import Cooldown
 from scheduler.cluster import Cluster
-from scheduler.kube import node_writes
+from scheduler.holds import node_marks
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError
 from scheduler.kube.writer import FencedError, Writer
@@ -78,7 +78,7 @@ class KeptNodes:
     async def _list(self) -> None:
         """Find what a former leader has left; it is known to be kept then, and taken away where no hold is left."""
         try:
-            self._kept.update(await node_writes.kept_nodes(self._client))
+            self._kept.update(await node_marks.kept_nodes(self._client))
             self._is_listed = True
         except KubeError as error:
             _log.warning(logs.NODE_KEEP_FAILED, node="", error=str(error))
@@ -87,25 +87,25 @@ class KeptNodes:
         self._sent.start(node)
         with self._confined(node=node):
             try:
-                for _ in range(_TRIES):
-                    if await self._written(node, is_held=is_held):
-                        return
+                is_written, tries = False, 0
+                while not is_written and tries < _TRIES:
+                    is_written, tries = await self._written(node, is_held=is_held), tries + 1
             except KubeError as error:
                 _log.warning(logs.NODE_KEEP_FAILED, node=node, error=str(error))
 
     async def _written(self, node: str, *, is_held: bool) -> bool:
         """Bring the annotation in line with the holds; False where the node changed meanwhile."""
-        mark = await self._writer.read(partial(node_writes.read_mark, self._client, node))
+        mark = await self._writer.read(partial(node_marks.read_mark, self._client, node))
         is_ours = mark is not None and mark.is_ours
         try:
             if mark is not None and is_held and not is_ours:
                 is_ours = bool(mark.missing)
                 if is_ours:
-                    await self._writer.write(partial(node_writes.keep, self._client, mark))
+                    await self._writer.write(partial(node_marks.keep, self._client, mark))
                 else:
                     self._of_others.start(node)
             elif mark is not None and is_ours and not is_held:
-                await self._writer.write(partial(node_writes.let_go, self._client, mark))
+                await self._writer.write(partial(node_marks.let_go, self._client, mark))
         except Conflict:
             return False
         self._kept.pop(node, None)

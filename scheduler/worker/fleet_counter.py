@@ -74,7 +74,9 @@ class FleetCounter:
             return
         self._set(answer.totals)
         self.quotas = answer.quotas
-        self._cluster.count_for_quotas(answer.charges)
+        usage = self._cluster.quota_usage()
+        usage.learn_unknown(answer.charges)
+        usage.forget_unused(self._cluster.store.assumed_claims)
         self._counted = changes, self._asked
 
     def _order(self, number: int, limits: frames.IsolationLimits) -> frames.CountFleet:

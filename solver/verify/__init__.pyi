@@ -1,6 +1,6 @@
-from .added_nodes import check_added as check_added
 from .before_write import recheck as recheck
 from .checker import check as check
+from .checker import check_added as check_added
 from .holds.respected_holds import misfits as misfits
 from .node_fit import obstacles as obstacles
 from .pools import Pools as Pools

@@ -1,8 +1,8 @@
-"""The check of a plan: all kinds of rules, in their order."""
+"""The check of a plan: all kinds of rules, in their order; and of the nodes of an answer about nodes to add."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from solver.domain import Batch, Plan, Policy, Snapshot, Violation
+from solver.domain import AddedNode, Batch, NodeLimit, NodeShape, Plan, Policy, Snapshot, Violation
 from solver.verify import (
     claims,
     devices,
@@ -19,6 +19,7 @@ from solver.verify.holds import respected_holds
 from solver.verify.plan_context import PlanContext, new_allocations
 from solver.verify.quotas import quota_limits
 from solver.verify.snapshot_index import VerifierCache
+from solver.verify.violations import Rule, broken
 
 
 def check(
@@ -63,3 +64,24 @@ def _violations(context: PlanContext, batch: Batch, plan: Plan) -> Iterator[Viol
     yield from quota_limits.violations(made, context)
     yield from gangs.violations(batch, plan, context)
     yield from respected_holds.violations(batch, plan, context)
+
+
+def check_added(
+    nodes: Iterable[AddedNode], shapes: Iterable[NodeShape], limits: Iterable[NodeLimit]
+) -> tuple[Violation, ...]:
+    """Return what nodes to add break of `NodeShape.most` and of limits; the plan on them is checked as any is."""
+    return tuple(_of_added([each.shape for each in nodes], shapes, limits))
+
+
+def _of_added(added: list[str], shapes: Iterable[NodeShape], limits: Iterable[NodeLimit]) -> Iterator[Violation]:
+    for shape in shapes:
+        count = added.count(shape.name)
+        if shape.most is not None and count > shape.most:
+            yield broken(Rule.NODE_LIMIT, shape.name, f"{count} such nodes are added, of at most {shape.most}")
+    for limit in limits:
+        amount = 0
+        for name, size in limit.sizes:
+            amount += size * added.count(name)
+        if amount > limit.left:
+            message = f"nodes with {amount} {limit.resource} are added, and {limit.left} are left of {limit.limit}"
+            yield broken(Rule.NODE_LIMIT, limit.owner, message)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.features import Feature
-from scheduler.kube.node_writes import KEPT_NODE
+from scheduler.holds.node_marks import KEPT_NODE
 from tests.integration.test_missing_rights import Granted, check, granted, said, without
 from tests.support.controlplane import wait_until
 from tests.support.hold_world import config_map, devices_of, hold, holds, remove_holds

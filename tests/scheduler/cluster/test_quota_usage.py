@@ -1,6 +1,6 @@
 """What is held of quotas in the shell: sums that need no counting, and nothing left of what is gone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -38,6 +38,13 @@ def cluster_of_namespaces(count: int) -> Cluster:
     cluster.apply(Change(kind=Kind.QUOTAS, key="all", value=one))
     show(cluster, [held(f"ns{n}", f"c{n}", f"n{n}") for n in range(count)])
     return cluster
+
+
+def fleet_counted(cluster: Cluster, charges: Iterable[ClaimCharge] = ()) -> None:
+    """The worker has counted the fleet."""
+    usage = cluster.quota_usage()
+    usage.learn_unknown(charges)
+    usage.forget_unused(cluster.store.assumed_claims)
 
 
 def work(act: Callable[[], object]) -> int:
@@ -85,10 +92,10 @@ def test_nothing_is_left_of_claims_and_namespaces_that_are_gone() -> None:
         show(cluster, claim)
         usage.learn([charge(claim, (GPU, 1, ""), (NODES, 1, f"n{n}"))])
         cluster.apply(Change(kind=Kind.CLAIMS, key=str(claim.id), value=None))
-        cluster.count_for_quotas([charge(claim, (GPU, 1, ""))])  # the worker has seen it, and says so late
+        fleet_counted(cluster, [charge(claim, (GPU, 1, ""))])  # the worker has seen it, and says so late
         usage.learn([charge(claim, (GPU, 1, ""))])
     for _ in range(2):
-        cluster.count_for_quotas([])
+        fleet_counted(cluster)
     assert _size(usage) == size
     assert usage.held(0, GPU) == 5
 
@@ -97,10 +104,10 @@ def test_what_the_worker_says_of_a_claim_that_is_to_be_made_is_kept_until_it_is(
     cluster = cluster_of_namespaces(1)
     new = held("ns0", "new")
     cluster.quota_usage().learn([charge(new, (GPU, 4, ""))])
-    cluster.count_for_quotas([])
+    fleet_counted(cluster)
     show(cluster, new)
     for _ in range(3):
-        cluster.count_for_quotas([])
+        fleet_counted(cluster)
     assert cluster.quota_usage().held(0, GPU) == 1 + 4
 
 

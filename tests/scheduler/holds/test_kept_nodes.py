@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
+from scheduler.holds import node_marks
 from scheduler.holds.kept_nodes import KeptNodes
-from scheduler.kube import node_writes
+from scheduler.holds.node_marks import KEPT_NODE, NodeMark
 from scheduler.kube.client import Client
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
 from scheduler.kube.errors import AnswerLost, Conflict, KubeError
-from scheduler.kube.node_writes import KEPT_NODE, NodeMark
 from scheduler.kube.writer import NoFence, Writer
 from scheduler.observe.metrics import Metrics
 from tests.support import builders as b
@@ -33,7 +33,7 @@ class Stage:
         self.error: KubeError | None = None
         self.clock = VirtualClock()
         for name in ("read_mark", "kept_nodes", "keep", "let_go"):
-            monkeypatch.setattr(node_writes, name, getattr(self, name))
+            monkeypatch.setattr(node_marks, name, getattr(self, name))
         slots = RequestSlots(ConcurrencyLimit(), self.clock, self.clock.sleep)
         self.writer = Writer(slots, NoFence(), 10.0, self.clock, self.clock.sleep)
         self.leader = self.lead()

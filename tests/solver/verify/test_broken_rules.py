@@ -7,12 +7,15 @@ from msgspec.structs import replace
 
 from solver.domain import (
     BINDING_FAILED_TAINT,
+    AddedNode,
     AllocationMode,
     ConstraintKind,
     ConsumerReference,
     ContainerExtendedResourceRequest,
+    NodeLimit,
+    NodeShape,
 )
-from solver.verify import Rule
+from solver.verify import Rule, check_added
 from tests.solver.verify import cases as c
 from tests.solver.verify import gang_cases, inter_pod_cases, node_allocatable_cases, preemption_cases, volume_cases
 from tests.solver.verify.both_ways import check
@@ -986,7 +989,23 @@ def test_a_broken_rule_is_noticed_by_its_name(case: Callable[[], c.Case], change
 
 def test_every_rule_is_broken_by_one_of_the_changes() -> None:
     of_repairs = {rule for rule in Rule if rule.name.startswith("MOVE_")}  # tests/solver/repair/test_leaving.py
-    assert set().union(*(row[-1] for row in (*BROKEN, *ELSEWHERE))) == set(Rule) - of_repairs
+    of_nodes = {Rule.NODE_LIMIT}  # below
+    assert set().union(*(row[-1] for row in (*BROKEN, *ELSEWHERE))) == set(Rule) - of_repairs - of_nodes
+
+
+def test_nodes_to_add_are_held_to_limits() -> None:
+    shapes = [NodeShape(name=name, node=b.node(name), most=most) for name, most in (("s", 1), ("t", None))]
+    limit = NodeLimit(owner="pool", resource="cpu", limit="5", left=5, sizes=(("s", 2), ("t", 3)))
+
+    def broken(*names: str) -> list[str]:
+        added = [AddedNode(name=f"{name}-{number}", shape=name) for number, name in enumerate(names)]
+        found = check_added(added, shapes, [limit])
+        assert {each.rule for each in found} <= {Rule.NODE_LIMIT}
+        return [each.subject for each in found]
+
+    assert broken("s", "t") == []
+    assert broken("t", "t") == ["pool"]
+    assert broken("s", "s") == ["s"]
 
 
 def test_a_violation_says_what_it_is_about() -> None:

@@ -17,6 +17,7 @@ from scheduler.cli.arguments import (
     read_manifests,
     refuse,
     report,
+    say,
 )
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.sources import shape_arguments
@@ -90,8 +91,8 @@ def execute(options: argparse.Namespace) -> int:
     asked = read_manifests(options, access)
     if not asked.documents:
         report((), asked.problems)
-        text = f"fit: {', '.join(map(str, paths))}: there is no object to decide about"
-        return ExitStatus.WRONG if asked.problems else refuse(text)
+        nothing = f"fit: {', '.join(map(str, paths))}: there is no object to decide about"
+        return ExitStatus.WRONG if asked.problems else refuse(nothing)
     running = ConfigurationReader(options, access)
     found = None if access is None else live_cluster.fetch(access, meanwhile=(running.read, live_cluster.load_solver))
     from scheduler.simulation import case_builder, fitting, simulator  # noqa: PLC0415 - the solver takes a second
@@ -117,9 +118,8 @@ def execute(options: argparse.Namespace) -> int:
         status = _with_nodes(options, about, karpenter)
     else:
         status = _as_it_is(options, about, wanted)
-    if case.problems:
-        return ExitStatus.WRONG
-    return completed(status, found.forbidden, is_configured=configured.is_known)
+    is_known = configured.is_known
+    return ExitStatus.WRONG if case.problems else completed(status, found.forbidden, is_configured=is_known)
 
 
 def _in_place(case: "SimulationCase", record: "Record", gone: "Sequence[Pod | Claim]") -> "FileInPlace":
@@ -160,6 +160,9 @@ def _with_nodes(options: argparse.Namespace, about: _Decided, karpenter: "Karpen
     """Print with which nodes the pods start."""
     from scheduler.simulation.adding import node_additions  # noqa: PLC0415 - as above
 
+    if not about.file.own:
+        say("fit: all pods of the file run already")
+        return ExitStatus.OK
     nodes = shape_arguments.offered(options, about.case, about.settings, karpenter)
     answer = node_additions.find(about.file.asked, about.file.own, nodes)
     shape_arguments.printed(answer, options.output)

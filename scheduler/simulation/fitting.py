@@ -106,11 +106,11 @@ class Fit(NamedTuple):
         return self.limit.refusal
 
 
-class PodsInPlace(NamedTuple):
+class RunningOfFile(NamedTuple):
     """
     The `number` of pods of a file that run already, and its `pods`.
 
-    `spare` is one more of them under another name: what is counted. It is in the batch.
+    `spare` is one more of them under another name, which is counted: its claims are in the snapshot.
     """
 
     number: int
@@ -123,7 +123,7 @@ class FileInPlace(NamedTuple):
 
     asked: Record
     own: frozenset[PodId]
-    running: PodsInPlace | None = None
+    running: RunningOfFile | None = None
 
 
 def in_place(asked: Record, own: frozenset[PodId], gone: Sequence[Pod | Claim]) -> FileInPlace:
@@ -150,10 +150,8 @@ def in_place(asked: Record, own: frozenset[PodId], gone: Sequence[Pod | Claim]) 
         *own_claims,
     ]
     snapshot = replace(asked.snapshot, pods=(*asked.snapshot.pods, *running), claims=tuple(kept))
-    rest = asked.batch.without(done)
-    batch = replace(rest, pods=(*rest.pods, spare))
-    made = PodsInPlace(len(running), tuple(mine), spare)
-    return FileInPlace(replace(asked, snapshot=snapshot, batch=batch), own - done, made)
+    made = RunningOfFile(len(running), tuple(mine), spare)
+    return FileInPlace(replace(asked, snapshot=snapshot, batch=asked.batch.without(done)), own - done, made)
 
 
 def _spare(pod: Pod, claims: Sequence[Claim]) -> tuple[Pod, list[Claim]]:
@@ -181,7 +179,7 @@ def fit(
     own: Collection[PodId],
     most: int | None,
     *,
-    running: PodsInPlace | None = None,
+    running: RunningOfFile | None = None,
     quotas: "QuotaLedger | None" = None,
     says_changes: bool = True,
 ) -> Fit:
@@ -194,9 +192,11 @@ def fit(
     """
     cache = SolverCache()
     count = 0 if running is None else running.number
-    left = simulator.after_others(asked, own if running is None else {*own, running.spare.id}, cache)
-    unit = _unit(left.batch) if running is None else replace(left.batch, pods=(running.spare,))
-    left = replace(left, batch=left.batch.without(() if running is None else {running.spare.id}))
+    spares = () if running is None else (running.spare,)
+    every = replace(asked, batch=replace(asked.batch, pods=(*asked.batch.pods, *spares)))
+    left = simulator.after_others(every, {*own, *(pod.id for pod in spares)}, cache)
+    unit = replace(left.batch, pods=spares) if spares else _unit(left.batch)
+    left = replace(left, batch=left.batch.without({pod.id for pod in spares}))
     result = simulator.answer(left, cache)
     found = Fit(result, None, len(unit.pods), running=count)
     if most is not None:

@@ -172,8 +172,8 @@ def _after_plan(case: ProbeCase, batch: Batch, plan: Plan) -> ProbeCase:
     allocations = [each for each in plan.allocations if each.claim in claims]
     later = snapshot_after(case.snapshot, batch.pods, kept, allocations)
     gangs = batch.gangs_of((case.pod, *together))
-    changed = case._replace(snapshot=later, protected=case.protected | claims, together=together, gangs=gangs)
-    return changed._replace(node_reservations=batch.node_reservations)
+    after = case._replace(snapshot=later, protected=case.protected | claims, together=together, gangs=gangs)
+    return after._replace(node_reservations=batch.node_reservations)
 
 
 def _rivals(batch: Batch, plan: Plan, later: ProbeCase) -> Batch:

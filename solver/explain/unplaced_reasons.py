@@ -109,11 +109,7 @@ class Explanation:
         return next((each.gang.id.name for each in rules), "")
 
     def reasons(self, family: tuple[PodClass, ...], *, is_proven: bool) -> tuple[Reason, ...]:
-        """
-        Return the reasons of a family's unplaced pods, the most specific first.
-
-        `is_proven` says that no plan places more pods of its priority.
-        """
+        """Return reasons of unplaced pods, most specific first; `is_proven`: no plan places more of its priority."""
         return tuple(dict.fromkeys(self._reasons(family, is_proven=is_proven))) or (UNKNOWN,)
 
     def _reasons(self, family: tuple[PodClass, ...], *, is_proven: bool) -> Iterator[Reason]:
@@ -209,8 +205,7 @@ class Explanation:
             allowed, refused = allowed & ~kept, refused & ~kept
             excluded = [ExcludedNodes(each.nodes & ~kept, each.reason) for each in excluded]
             excluded.append(ExcludedNodes(kept, ROOM_HELD))
-        if reserved.any():
-            excluded.append(ExcludedNodes(reserved, reservations.reason(self.problem, pod_class, reserved)))
+        excluded += reservations.excluded(self.problem, pod_class, reserved)
         found = RoomOnNodes(allowed & ~reserved, refused, tuple(excluded))
         return self.rooms.setdefault(pod_class.index, found)
 

@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
 from solver.arrays import Mask
-from solver.domain import NodeReservation, Reason, ReasonCode, node_reason, wording
+from solver.domain import NodeReservation, ReasonCode, node_reason, wording
 from solver.problem.node_arrays import PODS
 from solver.problem.problem import PodClass, Problem
 from solver.rules.forms.domains import NO_DOMAIN
@@ -23,9 +24,11 @@ HELD: Final = node_reason(ReasonCode.NODE_RESERVED, "node(s) were held for a pod
 _MOST_NAMES: Final = 2
 
 
-def reason(problem: Problem, pod_class: PodClass, reserved: Mask) -> Reason:
-    """Say for which pods nodes are reserved that the pods of a class could use otherwise."""
-    names = {problem.inventory.nodes[node].name for node in np.flatnonzero(reserved).tolist()}
+def excluded(problem: Problem, pod_class: PodClass, nodes: Mask) -> Iterator[ExcludedNodes]:
+    """Say for which pods nodes are reserved that pods of a class could use otherwise; nothing without such nodes."""
+    if not nodes.any():
+        return
+    names = {problem.inventory.nodes[node].name for node in np.flatnonzero(nodes).tolist()}
     namespaces = {problem.pod(position).id.namespace for position in pod_class.members}
     pods = [hold.pod for hold in problem.batch.node_reservations if not names.isdisjoint(hold.nodes)]
     reader = next(iter(namespaces)) if len(namespaces) == 1 else ""
@@ -39,7 +42,7 @@ def reason(problem: Problem, pod_class: PodClass, reserved: Mask) -> Reason:
     else:
         whom = f"{len(pods)} pods of other namespaces, which have"
     message = f"{where} {are} reserved for {whom} waited longer"
-    return Reason(code=ReasonCode.NODE_RESERVED, message=message, node_count=1, status=HELD.message)
+    yield ExcludedNodes(nodes, structs.replace(HELD, message=message, status=HELD.message))
 
 
 def apply(problem: Problem) -> Problem:

@@ -366,3 +366,17 @@ def test_a_file_that_is_missing_is_said_once(cluster: Path, tmp_path: Path, caps
     error = capsys.readouterr().err
     assert "nosuch.yaml" in error
     assert error.count("\n") == 1
+
+
+def test_nodes_are_added_for_the_pods_that_do_not_run(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    """One runs, one has a free device, and one needs a node: none is asked for the pod that is counted."""
+    deployed, web = of_deployment(cluster, "n1")
+    file = m.write_yaml(tmp_path / "pods.yaml", web)
+    assert m.run("fit", "-f", file, "--cluster", deployed, "--add-nodes", "-o", "json") == 0
+    printed = capsys.readouterr().out
+    assert len(json.loads(printed)["nodes"]) == 1
+    assert "~more" not in printed
+    web["spec"]["replicas"] = 1
+    m.write_yaml(file, web)
+    assert m.run("fit", "-f", file, "--cluster", deployed, "--add-nodes") == 0
+    assert "all pods of the file run already" in capsys.readouterr().err

@@ -78,11 +78,10 @@ def execute(options: argparse.Namespace) -> int:
     if not paths:
         return refuse("fit: give the pods with -f FILE_OR_DIR")
     from scheduler.simulation import live_cluster  # noqa: PLC0415 - the cluster's client takes a while to import
+    from scheduler.simulation.adding import karpenter_objects  # noqa: PLC0415 - as above
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
 
     of_cluster = documents.read(options.cluster)
-    from scheduler.simulation.adding import karpenter_objects  # noqa: PLC0415 - as above
-
     karpenter = karpenter_objects.separated(of_cluster)
     if of_cluster.problems:
         report((), of_cluster.problems)

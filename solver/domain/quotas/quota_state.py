@@ -11,6 +11,7 @@ import msgspec
 
 from solver.domain.quotas.device_quota import QuotaKey, QuotaResource
 from solver.domain.quotas.quota_tree import QuotaFinding, QuotaTree
+from solver.domain.wording import nearest
 
 UNKNOWN_CLASS: Final = "DeviceClassUnknown"
 GUARANTEES_ABOVE_FLEET: Final = "GuaranteesAboveFleet"
@@ -147,7 +148,9 @@ def _about_fleet(tree: QuotaTree, totals: Mapping[QuotaKey, int], classes: Colle
     known = frozenset(classes)
     for quota in tree.quotas:
         for name in dict.fromkeys(each.device_class for each in quota.resources if each.device_class not in known):
-            message = f"spec.resources: there is no DeviceClass {name} that can be read; what it counts is 0 until then"
+            near = nearest(name, known)
+            message = f"spec.resources: no DeviceClass {name} can be read, so nothing counts for it"
+            message += f": did you mean {near}?" if near else ""
             yield QuotaFinding(quota=quota.name, reason=UNKNOWN_CLASS, message=message)
     for key in tree.keys:
         roots = [(index, tree.guarantee(index, key)) for index in tree.children(-1)]

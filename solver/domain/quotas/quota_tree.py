@@ -193,7 +193,9 @@ def _leaves(
     for (other, first), names in sorted(shared.items()):
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         named = f"{', '.join(sorted(names)[:_SHOWN])}{more}"
-        message = f"spec.namespaceSelector: {named} belong to the older quota {quotas[first].name}, which counts them"
+        it, is_counted = ("it", "is counted") if len(names) == 1 else ("them", "are counted")
+        message = f"spec.namespaceSelector: {named} {is_counted} by the older DeviceQuota {quotas[first].name}, and this "
+        message += f"one does not bind {it}; change one of the two selectors"
         findings.append(QuotaFinding(quota=quotas[other].name, reason=SEVERAL_QUOTAS, message=message))
     return leaf_of, findings
 

@@ -90,7 +90,7 @@ def test_a_pod_with_an_extended_resource_waits_too() -> None:
 def test_guarantees_above_the_fleet_and_unknown_classes_are_findings() -> None:
     snapshot = _snapshot(
         quota("red", devices(guarantee=4), team="red"),
-        quota("blue", devices(guarantee=3), devices(1, "gone"), team="blue"),
+        quota("blue", devices(guarantee=3), devices(1, "gqu"), team="blue"),
         quota("green", devices(4), team="green"),
     )
     said = {
@@ -104,7 +104,9 @@ def test_guarantees_above_the_fleet_and_unknown_classes_are_findings() -> None:
         ("blue", "DeviceClassUnknown"),
     }
     assert "guarantee 7 devices of class gpu, and the fleet has 6" in said["red", "GuaranteesAboveFleet"]
-    assert "gone" in said["blue", "DeviceClassUnknown"]
+    assert said["blue", "DeviceClassUnknown"] == (
+        "spec.resources: no DeviceClass gqu can be read, so nothing counts for it: did you mean gpu?"
+    )
 
 
 def test_of_an_unknown_fleet_nothing_is_said() -> None:

@@ -194,8 +194,8 @@ def _leaves(
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         named = f"{', '.join(sorted(names)[:_SHOWN])}{more}"
         it, is_counted = ("it", "is counted") if len(names) == 1 else ("them", "are counted")
-        message = f"spec.namespaceSelector: {named} {is_counted} by the older DeviceQuota {quotas[first].name}, and this "
-        message += f"one does not bind {it}; change one of the two selectors"
+        message = f"spec.namespaceSelector: {named} {is_counted} by the older DeviceQuota {quotas[first].name}, "
+        message += f"and this one does not bind {it}; change one of the two selectors"
         findings.append(QuotaFinding(quota=quotas[other].name, reason=SEVERAL_QUOTAS, message=message))
     return leaf_of, findings
 

@@ -173,10 +173,13 @@ class QuotaUsage:
             counted = self._counted.get(claim)
             counts, known = (counted.counts, self._keys[counted.keys]) if counted is not None else ((), self._keys[0])
             concerned = {key for key, _, _ in counts}
-            for index in self._tree.chain(claim.namespace):
-                for each in self._tree.quotas[index].resources:
-                    if each.limit is not None and (each.key in concerned or each.key not in known):
-                        limits[index, each.key] = each.limit
+            chain = self._tree.chain(claim.namespace)
+            limited = ((index, each) for index in chain for each in self._tree.quotas[index].resources)
+            limits |= {
+                (index, each.key): each.limit
+                for index, each in limited
+                if each.limit is not None and (each.key in concerned or each.key not in known)
+            }
         for (index, key), limit in limits.items():
             name, held = f"DeviceQuota {self._tree.quotas[index].name}", self.held(index, key)
             if held > limit:

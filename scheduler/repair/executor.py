@@ -335,7 +335,7 @@ class Executor:
 
 
 def _kind(message: str) -> str:
-    """Return what a plan waits for, without the details behind the colon: `since` counts from the first such message."""
+    """Return what a plan waits for, without the details behind the colon; `since` counts from the first of its kind."""
     return message.partition(":")[0]
 
 

@@ -60,7 +60,9 @@ class Log:
             for (name, node), controller in zip((("a", "n2"), ("b", "n3")), controllers, strict=True)
         ]
         progress = [{"uid": "uid-a", "state": "Evicting", "place": "uid-hold-1/0"}]
-        self._add("repairplans", "hold", {"spec": {"moves": moves}, "status": {"moves": progress}}, subresource="status")
+        self._add(
+            "repairplans", "hold", {"spec": {"moves": moves}, "status": {"moves": progress}}, subresource="status"
+        )
 
     def evicted(self, **more: Any) -> None:
         self._add("pods", "a", {}, namespace="team", subresource="eviction", **more)

@@ -1,14 +1,22 @@
 """When replicas of Dovetail are being replaced."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from scheduler.kube.discovery import ApiChange
+from scheduler import run
+from scheduler.history.device_usage import DeviceUsage
+from scheduler.kube.discovery import DiscoveredKinds
+from scheduler.observe.health import Health
+from scheduler.observe.metrics import Metrics
 from scheduler.repair.upgrades import Rollouts
 from scheduler.replica import Replica
+from scheduler.settings import default
+from scheduler.watches import See
+from scheduler.worker.fork_server import ForkServers
 from solver.domain import Controller, Pod, PodId
 from tests.support.cluster_builders import gone, seen
 
@@ -62,3 +70,23 @@ def test_a_replica_that_ends_is_none_any_more() -> None:
     found.see([seen(replace(OLD, is_terminal=True))])
 
     assert found.message == ""
+
+
+def test_replicas_are_those_beside_the_scheduler_wherever_its_lease_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    taking: list[See] = []
+    monkeypatch.setattr("scheduler.replica.Watches", lambda source, *_: taking.append(source[2]))
+    own = tmp_path / "namespace"
+    own.write_text("team-a\n", encoding="utf-8")
+    monkeypatch.setattr(run, "_NAMESPACE_FILE", own)
+    settings = replace(default(), leader_election=replace(default().leader_election, lease_namespace="leases"))
+    connections: Any = (None, SimpleNamespace(client=None))
+    process = run.Process(settings, connections, (Health(), Metrics()), ForkServers(512), None)
+    elector = process._elector()  # noqa: SLF001 - as below
+    made = Replica(process._context, DiscoveredKinds(), elector, None, DeviceUsage(1))  # noqa: SLF001 - no server
+    assert elector.namespace == "leases"
+
+    for namespace, expected in (("leases", ""), ("team-a", UPGRADE)):
+        taking[0]([seen(replica(name, name, namespace=namespace)) for name in ("old", "new")])
+        assert made._upgrade() == expected  # noqa: SLF001 - what the loop of repairs asks

@@ -261,7 +261,7 @@ class Replica:
         if self._context.api_change.is_under_way(time.monotonic()):
             return "an upgrade runs: API servers of two versions answer"
         *_, rollouts = self._followers
-        return rollouts.message
+        return "" if self._elector is None else rollouts.message
 
     def _make_quota_statuses(self) -> QuotaStatusWriter:
         """Make what says of DeviceQuotas what is held, lent and waiting."""

@@ -19,7 +19,7 @@ from scheduler.cli.sources.configuration import (
     configuration,
 )
 from scheduler.cli.sources.running_configuration import NamedSettings, RunningConfigurations
-from scheduler.installation.leader_lease import SeenLease
+from scheduler.status.leader_lease import SeenLease
 from scheduler.kube.access import ClusterAccess
 from scheduler.settings import Settings, default, digest, parse
 from scheduler.status.leader_report import LeaderReport, ReservationReport

@@ -12,7 +12,7 @@ from scheduler.installation import findings, status_output
 from scheduler.installation.account_rights import MissingRights
 from scheduler.installation.findings import FindingState
 from scheduler.installation.installed_pods import InstalledPods, ReplicaPod
-from scheduler.installation.leader_lease import SeenLease
+from scheduler.status.leader_lease import SeenLease
 from scheduler.observe.health import CheckState
 from scheduler.status.leader_report import CheckReport, LeaderReport, ReservationReport, WatchReport
 

@@ -193,7 +193,7 @@ def test_a_document_has_no_more_records_than_the_limit(ask: Ask, capsys: pytest.
     assert ask("history", "-A", "--limit=1", "-o", "json", user="team") == 3
     printed = capsys.readouterr()
     found = json.loads(printed.out)
-    assert [each["pod"]["name"] for each in found["items"]] == ["gone"]
+    assert [each["name"] for each in found["items"]] == ["gone"]
     assert found["truncated"]
     assert "there is more: raise --limit" in printed.err
 

@@ -186,7 +186,7 @@ def test_the_reservations_are_those_of_the_chosen_scheduler(running: Any, server
     assert server.asked == [], "a command that asks for no reservation reads no Lease"
     assert [each.nodes for each in reader.reservations([WAITING])] == [("n1",)]
     assert (server.asked, reader.is_known) == (["dovetail-system/dovetail-b"], True)
-    assert reader.reserved_nodes() == {"n1"}
+    assert reader.reserved_nodes() == frozenset({"n1"})
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_a_leader_whose_clock_is_ahead_lives(running: Any, server: LeaseServer) 
     running(BLUE)
     ahead = lease_of(reporting(reservations=(HELD,)), age=-timedelta(minutes=5))
     server.leases["dovetail-system/dovetail"] = ahead
-    assert read_by(server).reserved_nodes() == {"n1"}
+    assert read_by(server).reserved_nodes() == frozenset({"n1"})
 
 
 def test_a_warning_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

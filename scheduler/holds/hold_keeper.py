@@ -33,7 +33,7 @@ from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined, together
 from scheduler.settings import HoldLimits
-from solver.domain import Claim, DeviceHold, HeldPlace, HoldOwner, Pod, PoolId, Seat, open_seats
+from solver.domain import Claim, DeviceHold, HeldPlace, HoldOwner, Pod, PoolId, Seat
 
 _PERIOD_SECONDS: Final = 1.0
 """Between two looks at deadlines and owners."""
@@ -261,9 +261,8 @@ class HoldKeeper:
         if self.of_owner(pod.uid):
             self._owners.suspect(pod.uid)
             self._changed.set()
-        for seat in open_seats(self._cluster.holds.values()) if self._cluster.holds.has_seat_for(pod) else ():
-            if seat.place.pods.pod_uid == pod.uid:
-                self._give_up(seat, f"pod {pod.id} is gone")
+        for seat in tuple(self._cluster.holds.seats_of(pod.uid)):
+            self._give_up(seat, f"pod {pod.id} is gone")
 
     def _give_up(self, seat: Seat, message: str) -> None:
         self._wake(self._cluster.holds.lose(seat.id, message))

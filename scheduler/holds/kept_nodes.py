@@ -10,10 +10,10 @@ import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
+from itertools import chain, islice, zip_longest
 from typing import Final
 
-from scheduler.backoff import Cooldown
+from scheduler.backoff import Cooldown, doubled
 from scheduler.cluster import Cluster
 from scheduler.holds import node_marks
 from scheduler.kube.client import Client
@@ -25,7 +25,8 @@ from scheduler.observe.unexpected_errors import Confined, together
 
 _PERIOD_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 5.0
-"""A write that failed is tried again after this time."""
+"""A write that failed is tried again after this time, doubled with each failure up to the next one."""
+_LONGEST_SECONDS: Final = 600.0
 _LOOK_SECONDS: Final = 60.0
 """A node whose annotation is somebody else's is read again after this time."""
 _MOST_AT_ONCE: Final = 32
@@ -51,6 +52,10 @@ class KeptNodes:
         """The uids of nodes that are kept, by name."""
         self._sent: Final[Cooldown[str]] = Cooldown(_AGAIN_SECONDS, clock)
         self._of_others: Final[Cooldown[str]] = Cooldown(_LOOK_SECONDS, clock)
+        self._clock: Final = clock
+        self._refused: Final[dict[str, tuple[int, float]]] = {}
+        """Failures of a node's writes, and when the next one may be tried."""
+        self._last_error = ""
         self._is_listed = False
 
     async def run(self) -> None:
@@ -72,7 +77,12 @@ class KeptNodes:
         held = {node.name: node.uid for node in nodes if node is not None}
         over = sorted(self._kept.keys() - held.keys())
         wanted = (node for node in sorted(held) if held[node] != self._kept.get(node) and node not in self._of_others)
-        due = (each for each in (*over, *wanted) if each not in self._sent)
+        for node in self._refused.keys() - self._kept.keys() - held.keys():
+            del self._refused[node]
+        turns = (each for each in chain.from_iterable(zip_longest(over, wanted)) if each is not None)
+        due = (
+            each for each in turns if each not in self._sent and self._clock() >= self._refused.get(each, (0, 0.0))[1]
+        )
         await together([self._write(node, is_held=node in held) for node in islice(due, _MOST_AT_ONCE)])
 
     async def _list(self) -> None:
@@ -81,7 +91,13 @@ class KeptNodes:
             self._kept.update(await node_marks.kept_nodes(self._client))
             self._is_listed = True
         except KubeError as error:
-            _log.warning(logs.NODE_KEEP_FAILED, node="", error=str(error))
+            self._report("", error)
+
+    def _report(self, node: str, error: KubeError) -> None:
+        """Log an error once while it stays the same, whatever node it is about."""
+        if str(error) != self._last_error:
+            self._last_error = str(error)
+            _log.warning(logs.NODE_KEEP_FAILED, node=node, error=str(error))
 
     async def _write(self, node: str, *, is_held: bool) -> None:
         self._sent.start(node)
@@ -90,8 +106,12 @@ class KeptNodes:
                 is_written, tries = False, 0
                 while not is_written and tries < _TRIES:
                     is_written, tries = await self._written(node, is_held=is_held), tries + 1
+                self._refused.pop(node, None)
             except KubeError as error:
-                _log.warning(logs.NODE_KEEP_FAILED, node=node, error=str(error))
+                failures = self._refused.get(node, (0, 0.0))[0] + 1
+                wait = doubled(_AGAIN_SECONDS, _LONGEST_SECONDS, failures - 1)
+                self._refused[node] = (failures, self._clock() + wait)
+                self._report(node, error)
 
     async def _written(self, node: str, *, is_held: bool) -> bool:
         """Bring the annotation in line with the holds; False where the node changed meanwhile."""

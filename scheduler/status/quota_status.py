@@ -196,7 +196,9 @@ class QuotaStatusWriter:
         await self._writer.write(send, is_status=True)
 
     def _report(self, error: KubeError | None) -> None:
-        """Log an error once while it stays the same."""
+        """Log an error once while it stays the same; a look at which nothing was due ends none."""
+        if error is None and self._refused:
+            return
         text = str(error) if error is not None else ""
         if isinstance(error, Forbidden):
             text = f"{text}: deploy/components/device-quotas grants it; quotas are kept all the same"

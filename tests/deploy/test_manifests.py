@@ -88,6 +88,7 @@ def test_viewers_may_read_what_commands_list_and_nothing_else() -> None:
         ("scheduling.x-k8s.io", "podgroups"),
         ("dovetail.dev", "deviceholds"),
         ("dovetail.dev", "devicequotas"),
+        ("dovetail.dev", "repairplans"),
     }
     assert granted == listed | optional | {("", "events")}
     named = [rule for rule in _object("ClusterRole", "dovetail-viewer")["rules"] if "resourceNames" in rule]

@@ -82,6 +82,8 @@ class HoldCache:
         """By namespace, and of all (""); none where nothing is held."""
         self._on_node: dict[str, dict[str, Seat]] = {}
         self._in_pool: dict[PoolId, dict[str, Seat]] = {}
+        self._of_pod: dict[str, dict[str, Seat]] = {}
+        """Open places that are for one pod alone, by its uid."""
         self._matchers = MatcherIndex()
 
     def __len__(self) -> int:
@@ -119,6 +121,10 @@ class HoldCache:
     def seats_on(self, node: str) -> Collection[Seat]:
         """Return the open places on a node."""
         return self._on_node.get(node, {}).values()
+
+    def seats_of(self, pod_uid: str) -> Collection[Seat]:
+        """Return the open places that are for one pod alone."""
+        return self._of_pod.get(pod_uid, {}).values()
 
     def seats_in(self, pools: Iterable[PoolId]) -> Iterator[Seat]:
         """Return the open places with devices of some pools, each once."""
@@ -342,6 +348,8 @@ class HoldCache:
         _file(self._on_node, place.node, seat, is_open=is_open)
         for pool in place.pools:
             _file(self._in_pool, pool, seat, is_open=is_open)
+        if place.pods.pod_uid:
+            _file(self._of_pod, place.pods.pod_uid, seat, is_open=is_open)
         (self._matchers.add if is_open else self._matchers.discard)(place.pods)
         sign = 1 if is_open else -1
         for namespace in dict.fromkeys(("", place.pods.namespace)):

@@ -263,6 +263,8 @@ def assert_indexed(cache: HoldCache) -> None:
     assert sorted(seat.id for seat in cache.seats_in(every)) == sorted(key for key in seats if seats[key].devices)
     for pod in (*PODS, b.pod("r", labels={"app": "x"}), b.pod("r"), h.owned(b.pod("r"), "other")):
         assert cache.has_seat_for(pod) == any(place.pods.selects(pod) for place in seats.values())
+        alone = sorted(key for key, place in seats.items() if place.pods.pod_uid == pod.uid)
+        assert sorted(seat.id for seat in cache.seats_of(pod.uid)) == alone
 
 
 TestHoldChanges = HoldChanges.TestCase

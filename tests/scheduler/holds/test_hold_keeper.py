@@ -13,6 +13,7 @@ from tests.support import builders as b
 from tests.support import hold_builders as h
 from tests.support.cluster_builders import gone, seen
 from tests.support.hold_stage import HoldStage, request
+from tests.support.work import counted
 
 OTHERS = replace(h.OWNER, name="other", uid="uid-other")
 
@@ -334,3 +335,17 @@ async def test_a_place_for_one_pod_is_lost_when_that_pod_is_gone(stage: HoldStag
     await stage.passes(1)
     assert [each.message for each in stage.news if each.ending is None] == [f"pod {waits.id} is gone"]
     assert stage.server.stored == {}
+
+
+async def test_the_end_of_a_pod_costs_the_same_however_many_places_are_for_its_like(stage: HoldStage) -> None:
+    costs = []
+    for count in (10, 80):
+        places = [h.place(h.of_owner("job"), "n1") for _ in range(count)]
+        await stage.keeper.hold(request(*places, name=f"h{count}"))
+        stage.show()
+        pod = h.owned(b.pod("p"), "job")
+        stage.see(seen(pod))
+        with counted() as found:
+            stage.see(gone(pod))
+        costs.append(found.lines)
+    assert costs[1] <= 1.3 * costs[0]

@@ -12,7 +12,7 @@ from scheduler.holds.kept_nodes import KeptNodes
 from scheduler.holds.node_marks import KEPT_NODE, NodeMark
 from scheduler.kube.client import Client
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
-from scheduler.kube.errors import AnswerLost, Conflict, KubeError
+from scheduler.kube.errors import AnswerLost, Conflict, Forbidden, KubeError
 from scheduler.kube.writer import NoFence, Writer
 from scheduler.observe.metrics import Metrics
 from tests.support import builders as b
@@ -134,6 +134,22 @@ async def test_what_fails_is_tried_again_and_not_at_once(monkeypatch: pytest.Mon
     assert await stage.look() == []
     stage.error = None
     assert await stage.look(5.0) == ["list", "read n000", "keep n000"]
+
+
+async def test_what_fails_again_and_again_is_tried_ever_more_rarely_and_keeps_no_other_node_from_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = Stage(monkeypatch, 70)
+    stage.hold("h", *stage.names[:40])
+    for _ in range(2):
+        await stage.look()
+    stage.end("h")
+    stage.error = Forbidden(403)
+    await stage.look(5.0)
+    tries = [len([each for each in await stage.look(5.0) if each == "let go n000"]) for _ in range(12)]
+    assert sum(tries) == 3  # after 5, 15 and 35 seconds
+    stage.hold("other", *stage.names[40:60])
+    assert len([each for each in await stage.look(600.0) if each.startswith("keep")]) == 16
 
 
 async def test_a_new_leader_ends_what_an_earlier_one_began(monkeypatch: pytest.MonkeyPatch) -> None:

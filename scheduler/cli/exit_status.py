@@ -13,7 +13,10 @@ class ExitStatus(IntEnum):
     WRONG = 2
     """Arguments are wrong, or files, objects or the API server cannot be read."""
     INCOMPLETE = 3
-    """The answer was printed, but the caller may not list some kinds: it may be wrong. It replaces `OK` and `NO`."""
+    """
+    The answer was printed, but it may be wrong: the caller may not list some kinds, or the configuration or the
+    reserved nodes are not known. It replaces `OK` and `NO`.
+    """
     DEFECT = 70
     """A defect of Dovetail (EX_SOFTWARE of sysexits.h)."""
     INTERRUPTED = 130

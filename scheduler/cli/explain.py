@@ -57,7 +57,8 @@ class _Seen(NamedTuple):
     The case (None: the caller may not read what it needs), pods with conditions, PodGroups, and forbidden kinds.
 
     `warnings` are those of the kubelet, by pod.
-    `configured` is the configuration of the running scheduler. `known` is what else exists.
+    `configured` is the configuration of the running scheduler; with `is_known` it and the reserved nodes are known.
+    `known` is what else exists.
     """
 
     asked: Any
@@ -67,6 +68,7 @@ class _Seen(NamedTuple):
     forbidden: tuple[str, ...] = ()
     is_live: bool = True
     configured: "Configuration | None" = None
+    is_known: bool = True
     known: Any = None
     unserved: str = ""
 
@@ -77,7 +79,7 @@ class _Seen(NamedTuple):
 
     def completed(self, status: int) -> int:
         """Return the exit status of an answer."""
-        return completed(status, self.forbidden, is_configured=self.configured is None or self.configured.is_known)
+        return completed(status, self.forbidden, is_configured=self.is_known)
 
 
 def _pod(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
@@ -166,4 +168,14 @@ def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
     namespaces = frozenset(change.key for change in found.changes if isinstance(change.value, Namespace))
     known = KnownObjects(made.pods, tuple(each.id[:2] for each in groups), namespaces)
     unserved = misspelled(wanted, configured.settings.scheduler_names) if configured.is_known else ""
-    return _Seen(case, pods, warnings, groups, found.forbidden, configured=configured, known=known, unserved=unserved)
+    return _Seen(
+        case,
+        pods,
+        warnings,
+        groups,
+        found.forbidden,
+        configured=configured,
+        is_known=running.is_known,
+        known=known,
+        unserved=unserved,
+    )

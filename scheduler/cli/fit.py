@@ -117,7 +117,7 @@ def execute(options: argparse.Namespace) -> int:
         status = _with_nodes(options, about, karpenter)
     else:
         status = _as_it_is(options, about, wanted)
-    is_known = configured.is_known
+    is_known = running.is_known
     return ExitStatus.WRONG if case.problems else completed(status, found.forbidden, is_configured=is_known)
 
 
@@ -161,7 +161,8 @@ def _with_nodes(options: argparse.Namespace, about: _Decided, karpenter: "Karpen
 
     if not about.file.own:
         say("fit: all pods of the file run already")
-        return ExitStatus.OK
+        if options.output == TABLE:
+            return ExitStatus.OK
     nodes = shape_arguments.offered(options, about.case, about.settings, karpenter)
     answer = node_additions.find(about.file.asked, about.file.own, nodes)
     shape_arguments.printed(answer, options.output)

@@ -42,9 +42,10 @@ def execute(options: argparse.Namespace) -> int:
         if not found.knows_holders:
             raise UsageError("resourceclaims may not be listed, and without them it is not known what is free")
         supply = grouped_supply(found.fleet, devices, tuple(map(Grouping, options.by)))
-        return supply, sum(is_reserved(each, found.reserved_nodes) for each in devices)
+        nodes = found.reserved_nodes
+        return supply, None if nodes is None else sum(is_reserved(each, nodes) for each in devices)
 
-    command = fleet_arguments.FleetCommand("free", answer, lambda document: (document.supply, 0), _print)
+    command = fleet_arguments.FleetCommand("free", answer, lambda document: (document.supply, None), _print)
     return fleet_arguments.run(options, command)
 
 

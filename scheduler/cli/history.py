@@ -79,16 +79,21 @@ def execute(options: argparse.Namespace) -> int:
 
 def _asked(options: argparse.Namespace, access: "ClusterAccess", parameters: dict[str, str]) -> "HistoryAnswer":
     """
-    Ask for as many records as the lines need.
+    Ask for as many records as the lines need; return at most `--limit` of them where the document is printed.
 
-    A record has lines for several pods, and the lines of several records become one where they say the same.
+    A record has lines for several pods, and the lines of several records become one where they say the same. Records
+    that the caller may not see are left out after the scheduler has counted them.
     """
     answer = ask(options, access, "history", parameters, _answer)
     limit = options.limit
     while answer.truncated and _row_count(options, answer) < options.limit and limit < _MOST_RECORDS:
         limit = min(_MOST_RECORDS, limit * _MORE)
         answer = ask(options, access, "history", {**parameters, "limit": str(limit)}, _answer)
-    return answer
+    if options.output in {TABLE, WIDE} or len(answer.items) <= options.limit:
+        return answer
+    from msgspec import structs  # noqa: PLC0415 - it is not needed for help and completion
+
+    return structs.replace(answer, items=answer.items[: options.limit], truncated=True)
 
 
 def _row_count(options: argparse.Namespace, answer: "HistoryAnswer") -> int:

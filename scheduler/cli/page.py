@@ -134,7 +134,13 @@ def _fit_source(options: argparse.Namespace, settings: "Settings") -> "FitSource
     access = cluster_access(options)
     path = str(access.path) if access.path is not None else None
     namespace = "default" if options.tls_cert_file else access.namespace  # callers have other contexts
-    return FitSource(kubeconfig=path, context=access.context, namespace=namespace, settings=settings)
+    return FitSource(
+        kubeconfig=path,
+        context=access.context,
+        namespace=namespace,
+        scheduler_namespace=options.dovetail_namespace if path else access.namespace,  # in a pod: its own
+        settings=settings,
+    )
 
 
 @contextlib.asynccontextmanager

@@ -118,7 +118,7 @@ def _with_nodes(options: argparse.Namespace, access: Any, namespace: str) -> int
     answer = node_additions.find(record, own, nodes)
     shape_arguments.printed(answer, options.output)
     status = ExitStatus.OK if answer.starts else ExitStatus.NO
-    return completed(status, found.forbidden, is_configured=configured.is_known)
+    return completed(status, found.forbidden, is_configured=running.is_known)
 
 
 def _scheduler(pods: "Sequence[Pod]", names: list[str]) -> str:

@@ -102,7 +102,7 @@ def execute(options: argparse.Namespace) -> int:
     status = show(decided.about(case.own) if is_about_files else decided, options.output)
     if case.problems:
         return ExitStatus.WRONG
-    return completed(status, found.forbidden, is_configured=configured.is_known)
+    return completed(status, found.forbidden, is_configured=running.is_known)
 
 
 def show(found: Any, form: str) -> int:

@@ -13,7 +13,6 @@ from scheduler.observe.health import CheckState
 from scheduler.simulation import printing
 from scheduler.simulation.printing import counted
 from scheduler.status.leader_report import LeaderReport
-from solver.domain import wording
 
 _OLD_SECONDS: Final = 30.0
 """A report that is older says that the leader's event loop stands still: it makes one every five seconds."""
@@ -195,10 +194,11 @@ def _reservations(report: LeaderReport) -> Iterator[Finding]:
     names = [name for each in report.reservations for name in each.nodes]
     count = len(names) + report.more_reserved
     if count:
-        pods = counted(sum(len(each.uids) for each in report.reservations), "pod")
+        pods = sum(len(each.uids) for each in report.reservations) + report.more_pods
         are = "is" if count == 1 else "are"
-        shown = wording.shortened(names, _MOST_NAMES)
-        text = f"{counted(count, 'node')} {are} reserved for {pods} that waited too long: {shown}"
+        more = count - min(len(names), _MOST_NAMES)
+        shown = f": {', '.join(names[:_MOST_NAMES])}{f' and {more} more' if more else ''}" if names else ""
+        text = f"{counted(count, 'node')} {are} reserved for {counted(pods, 'pod')} that waited too long{shown}"
         yield Finding(FindingState.OK, "reservations", text)
 
 

@@ -10,13 +10,13 @@ import msgspec
 from scheduler.change import Kind
 from scheduler.features import Feature
 from scheduler.installation.account_rights import AccountName, InstallationName, MissingRights, missing_rights
-from scheduler.installation.leader_lease import SeenLease, read_lease
 from scheduler.kube import paths
 from scheduler.kube.access import ClusterAccess, wait_for
 from scheduler.kube.client import Client, pages
 from scheduler.kube.decode import json_parts
 from scheduler.kube.errors import DecodeError, Forbidden, NotFound
 from scheduler.simulation.server_versions import SCHEDULER_PODS
+from scheduler.status.leader_lease import SeenLease, read_lease
 from scheduler.status.leader_report import LeaderReport
 
 T = TypeVar("T")

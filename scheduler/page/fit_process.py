@@ -21,17 +21,19 @@ from scheduler.page import fit_answer
 from scheduler.page.fit_answer import FitAnswer, FitVisibility
 from scheduler.page.fit_questions import SECONDS, FitFailure, FitQuestion
 from scheduler.settings import Settings, SettingsError, served, unserved
-from scheduler.simulation import defaults, fitting, live_cluster, simulator
+from scheduler.simulation import case_warnings, defaults, fitting, live_cluster, simulator
 from scheduler.simulation.adding import coming_nodes, karpenter_objects, live_shapes, node_additions, shapes_file
 from scheduler.simulation.adding.karpenter_objects import KarpenterObjects
 from scheduler.simulation.adding.node_additions import OfferedNodes
 from scheduler.simulation.admission.quota_admission import QuotaLedger
 from scheduler.simulation.case_builder import CaseBuilder
+from scheduler.simulation.fitting import FileInPlace
 from scheduler.simulation.live_cluster import ClusterObjects
 from scheduler.simulation.manifests import documents
 from scheduler.simulation.manifests.documents import ManifestFiles, ManifestProblem
 from scheduler.simulation.manifests.fields import metadata, subject, text
 from scheduler.simulation.simulator import SimulationCase
+from scheduler.status.leader_lease import ToldReservations, told_reservations
 from scheduler.visibility import VisibleNamespaces
 from scheduler.worker import child, frames
 from solver import solve_warm_up_case
@@ -83,7 +85,7 @@ def answer(question: FitQuestion) -> FitAnswer | FitFailure:
     read = _read(question)
     if isinstance(read, FitFailure):
         return read
-    cluster, karpenter = read
+    cluster = read.cluster
     made = CaseBuilder.of(_visible(cluster, question.namespaces), asked, admits=not is_queue)
     try:
         name, settings = served(question.source.settings, "" if is_queue else fitting.scheduler_of(made))
@@ -99,9 +101,17 @@ def answer(question: FitQuestion) -> FitAnswer | FitFailure:
     if reaching or not (case.own or is_queue):
         none = ManifestProblem(_NAME, "", "", "no pod in it waits for a scheduler: write a Pod, a Job or a Deployment")
         return fit_answer.wrong((*case.problems, *reaching, *(() if case.own or case.problems else (none,))))
-    found = _decided(question, case, settings, name, beside=_Beside(made.quotas, karpenter))
+    record = simulator.recorded(case, settings, name, read.told.of(made.pods))
+    file = fitting.in_place(record, case.own, made.gone)
+    found = _decided(question, case, settings, file, beside=_Beside(made.quotas, read.karpenter))
     other = unserved(question.source.settings, name)
-    warnings = (*case.warnings, *([f"a pod has {other}"] if other else []), *found.warnings)
+    anew = set(case_warnings.decided_anew(made.gone)) if file.running else set()
+    warnings = (
+        *(each for each in case.warnings if each not in anew),
+        *([f"a pod has {other}"] if other else []),
+        *([read.told.problem] if read.told.problem else []),
+        *found.warnings,
+    )
     return msgspec.structs.replace(
         found,
         problems=fit_answer.listed(case.problems),
@@ -122,11 +132,11 @@ class _Beside(NamedTuple):
 
 
 def _decided(
-    question: FitQuestion, case: SimulationCase, settings: Settings, name: str, *, beside: _Beside
+    question: FitQuestion, case: SimulationCase, settings: Settings, file: FileInPlace, *, beside: _Beside
 ) -> FitAnswer:
     nodes = None if question.sees_nodes else {each.scope.node_name for each in case.snapshot.slices}
     seen = FitVisibility(question.namespaces, nodes)
-    record = simulator.recorded(case, settings, name)
+    record = file.asked
     if not question.sees_nodes:
         policy = msgspec.structs.replace(record.policy, tells_inventory=False)
         record = msgspec.structs.replace(record, policy=policy)
@@ -141,27 +151,38 @@ def _decided(
             beside.karpenter.claims,
             (*shapes.shapes, *live),
         )
-        return fit_answer.answer_with_nodes(node_additions.find(record, case.own, offered), seen)
+        return fit_answer.answer_with_nodes(node_additions.find(record, file.own, offered), seen)
     most = None if question.wanted is None else min(fitting.MOST_COPIES, question.wanted or fitting.MOST_COPIES)
-    found = fitting.fit(record, case.own, most, quotas=beside.quotas, says_changes=seen.everything)
+    found = fitting.fit(
+        record, file.own, most, running=file.running, quotas=beside.quotas, says_changes=seen.everything
+    )
     return fit_answer.answer_of(found, question.wanted or 1, seen)
 
 
-def _read(question: FitQuestion) -> tuple[ClusterObjects, KarpenterObjects] | FitFailure:
-    """Read the cluster, and Karpenter's objects where nodes to add are asked for."""
+class _Read(NamedTuple):
+    """The cluster, Karpenter's objects where nodes to add are asked for, and which nodes are reserved."""
+
+    cluster: ClusterObjects
+    karpenter: KarpenterObjects
+    told: ToldReservations = ToldReservations()
+
+
+def _read(question: FitQuestion) -> _Read | FitFailure:
+    """Read what an answer needs. Raise `KubeError`."""
     source = question.source
     if source.files:
         reading = documents.read([Path(each) for each in source.files])
         karpenter = karpenter_objects.separated(reading)
         if reading.problems:
             return FitFailure("; ".join(map(str, reading.problems)))
-        return CaseBuilder.as_cluster(reading), karpenter
+        return _Read(CaseBuilder.as_cluster(reading), karpenter)
     access = ClusterAccess(Path(source.kubeconfig) if source.kubeconfig else None, source.context)
     cluster = live_cluster.fetch(access)
+    told = told_reservations(access, source.scheduler_namespace, source.settings.leader_election)
     try:
-        return cluster, karpenter_objects.listed(access) if question.adds_nodes else KarpenterObjects()
+        return _Read(cluster, karpenter_objects.listed(access) if question.adds_nodes else KarpenterObjects(), told)
     except Forbidden:
-        return cluster, KarpenterObjects()
+        return _Read(cluster, KarpenterObjects(), told)
 
 
 def _unseen(asked: ManifestFiles, namespaces: VisibleNamespaces) -> Iterator[ManifestProblem]:

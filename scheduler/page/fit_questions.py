@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from scheduler import NAMESPACE
 from scheduler.api.refusals import Refusal
 from scheduler.settings import Settings, default
 from scheduler.visibility import VisibleNamespaces
@@ -43,12 +44,14 @@ class FitSource(msgspec.Struct, frozen=True, kw_only=True):
     The cluster that the questions are about, and the configuration of the scheduler.
 
     It is a live one by a kubeconfig file (None: the pod's service account) and a context, or that of `files`. Objects
-    that name no namespace are in `namespace`.
+    that name no namespace are in `namespace`. `scheduler_namespace` is that of the scheduler, whose leader says which
+    nodes are reserved.
     """
 
     kubeconfig: str | None = None
     context: str = ""
     namespace: str = "default"
+    scheduler_namespace: str = NAMESPACE
     files: tuple[str, ...] = ()
     settings: Settings = msgspec.field(default_factory=default)
 

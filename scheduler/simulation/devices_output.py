@@ -62,7 +62,7 @@ class FleetAnswer:
 
     `pods` are those with a node, `waiting` those without one in the order of the source, None where they may not be
     listed; both are read only for the map. `knows_conditions` says that a pod without a condition has none.
-    `reserved_nodes` are those whose devices are reserved for starving pods.
+    `reserved_nodes` are those whose devices are reserved for starving pods, None where this is not known.
     """
 
     fleet: Fleet
@@ -76,7 +76,7 @@ class FleetAnswer:
     plans: "tuple[RepairPlan, ...]" = ()
     knows_conditions: bool = True
     has_node: bool = True
-    reserved_nodes: frozenset[str] = frozenset()
+    reserved_nodes: frozenset[str] | None = frozenset()
 
     @property
     def knows_holders(self) -> bool:
@@ -97,7 +97,7 @@ def show(
     is_wide: bool = False,
     is_grouped: bool = False,
     knows_holders: bool = True,
-    reserved_nodes: Collection[str] = (),
+    reserved_nodes: Collection[str] | None = (),
 ) -> None:
     """
     Print a row for each holder of each device, and one for each device without a holder.
@@ -126,7 +126,7 @@ def show(
         knows_holders=knows_holders,
         has_shares=has_shares,
         is_wide=is_wide,
-        reserved_nodes=reserved_nodes,
+        reserved_nodes=reserved_nodes or (),
         ages={},
     )
     last = [device for device in devices if device.is_network]
@@ -149,12 +149,17 @@ def is_reserved(device: FleetDevice, nodes: Collection[str]) -> bool:
 
 
 def document(
-    fleet: Fleet, devices: Iterable[FleetDevice], *, knows_holders: bool = True, reserved_nodes: Collection[str] = ()
+    fleet: Fleet,
+    devices: Iterable[FleetDevice],
+    *,
+    knows_holders: bool = True,
+    reserved_nodes: Collection[str] | None = (),
 ) -> Json:
     """Convert devices, and the pools that cannot be used, to plain values."""
     return {
         "items": [
-            _device(each, knows_holders=knows_holders) | {"reserved": is_reserved(each, reserved_nodes)}
+            _device(each, knows_holders=knows_holders)
+            | {"reserved": None if reserved_nodes is None else is_reserved(each, reserved_nodes)}
             for each in devices
         ],
         **unusable_document(fleet),

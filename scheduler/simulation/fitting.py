@@ -302,6 +302,8 @@ def show(found: Fit, wanted: int, to: TextIO) -> None:
 def _more(copies: CopyCount, found: Fit, why: str) -> str:
     """Say how many would start beside those that run."""
     more = copies.count - found.running
+    if found.is_cut and not more:
+        return f"{_running(found.running)}; more were not counted."
     proof = "" if copies.is_proven else f"; more may, up to {copies.bound - found.running}"
     if found.is_cut:
         proof = "; more were not counted"

@@ -16,11 +16,11 @@ _MOST_CLASSES: Final = 4
 """Classes whose fragmentation is named below the list."""
 
 
-def show(found: GroupedSupply, fleet: Fleet, to: TextIO, *, is_wide: bool = False, reserved: int = 0) -> None:
+def show(found: GroupedSupply, fleet: Fleet, to: TextIO, *, is_wide: bool = False, reserved: int | None = 0) -> None:
     """
     Print the list, the fragmentation with its causes, and pools and classes that cannot be used.
 
-    `reserved` is the number of free devices on nodes that are reserved for starving pods.
+    `reserved` is the number of free devices on nodes that are reserved for starving pods, None where it is not known.
     """
     has_unusable = any(row.supply.unusable for row in found.rows)
     has_blocked = any(row.supply.blocked for row in found.rows)

@@ -27,8 +27,9 @@ _MOST_CHECKS: Final = 8
 """Checks that are not ok and have a place in the report."""
 _LONGEST_MESSAGE: Final = 600
 """Characters of a check's message."""
-_MOST_RESERVED: Final = 300
-"""Pods and nodes of reservations that have a place in the report: some 15 KiB, written with each renewal."""
+_MOST_NODES: Final = 300
+_MOST_PODS: Final = 600
+"""Nodes and pods of reservations that have a place in the report: at most some 45 KiB, written with each renewal."""
 
 
 class CheckReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -67,7 +68,7 @@ class LeaderReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     the newest files with decisions that failed, in the leader's container. `defects` are unexpected exceptions and
     plans that broke a rule since the process began. `configuration` is `scheduler.settings.digest` of its
     settings. `reservations` are the nodes that are reserved for starving pods, and `more_reserved` the number of such
-    nodes without a place here.
+    nodes without a place here, for `more_pods` pods.
     """
 
     leader: str
@@ -84,6 +85,7 @@ class LeaderReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     configuration: str = ""
     reservations: tuple[ReservationReport, ...] = ()
     more_reserved: int = 0
+    more_pods: int = 0
 
     def reservations_for(self, pods: Iterable[Pod]) -> tuple[NodeReservation, ...]:
         """Return the reservations whose pods are all among those that wait; the others are over, or begin just now."""
@@ -185,16 +187,17 @@ class LeaderReporter:
             configuration=sources.configuration,
             reservations=shown,
             more_reserved=sum(len(each.nodes) for each in reserved) - sum(len(each.nodes) for each in shown),
+            more_pods=sum(len(each.uids) for each in reserved) - sum(len(each.uids) for each in shown),
         )
 
 
 def _shown(reserved: Iterable[NodeReservation]) -> Iterator[ReservationReport]:
-    """Yield the reservations of the pods that have waited longest, as far as there is room."""
-    left = _MOST_RESERVED
+    """Yield the reservations that have room, those of the pods that have waited longest first."""
+    nodes = pods = 0
     for each in reserved:
-        left -= len(each.uids) + len(each.nodes)
-        if left < 0:
-            return
+        if nodes + len(each.nodes) > _MOST_NODES or pods + len(each.uids) > _MOST_PODS:
+            continue
+        nodes, pods = nodes + len(each.nodes), pods + len(each.uids)
         yield ReservationReport(
             uids=each.uids,
             nodes=each.nodes,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # these take a second to import
     from scheduler.cli.sources.running_configuration import RunningConfigurations
     from scheduler.kube.access import ClusterAccess
     from scheduler.settings import Settings
+    from scheduler.status.leader_lease import ToldReservations
     from solver.domain import NodeReservation, Pod
 
 _INSTEAD: Final = (
@@ -72,16 +73,6 @@ def add_configured_cluster(parser: argparse.ArgumentParser) -> None:
     complete_names(action, "namespace")
 
 
-def reserved_nodes(options: argparse.Namespace, access: "ClusterAccess", settings: "Settings") -> frozenset[str]:
-    """Return the nodes whose devices the leader has reserved for starving pods, as it says now. Raise `KubeError`."""
-    from scheduler.cli.sources import running_configuration  # noqa: PLC0415 - as above
-
-    lease = running_configuration.lease_of(access, options.dovetail_namespace, settings)
-    report = lease.current_report if lease is not None else None
-    reserved = report.reservations if report is not None else ()
-    return frozenset(name for each in reserved if each.takes_devices for name in each.nodes)
-
-
 class ConfigurationReader:
     """The configuration that a command goes by; what the cluster says of it can be read beside other things."""
 
@@ -90,7 +81,13 @@ class ConfigurationReader:
         self._options = options
         self._access = access
         self._read: RunningConfigurations | None = None
-        self._settings: Settings | None = None
+        self._chosen: Configuration | None = None
+        self._reservations_problem = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether an answer goes by the chosen configuration, and by all reserved nodes where they were asked for."""
+        return not self._reservations_problem and (self._chosen is None or self._chosen.is_known)
 
     def read(self) -> None:
         """Read the configurations of the running schedulers where they count. Raise `KubeError`."""
@@ -111,41 +108,55 @@ class ConfigurationReader:
 
         self.read()
         if self._read is None:
-            self._settings = load(self._options.config, warn=warn)
-            return Configuration(self._settings)
+            self._chosen = Configuration(load(self._options.config, warn=warn))
+            return self._chosen
         read = self._read
-        self._settings, problems = read.chosen(scheduler_name or "")
+        settings, problems = read.chosen(scheduler_name or "")
         for problem in problems:
             warn(f"{problem}. {_INSTEAD}")
         runs = bool(read.found or problems or (read.lease is not None and read.lease.is_renewed))
-        return Configuration(
-            self._settings,
+        self._chosen = Configuration(
+            settings,
             is_known=not (problems or read.unknown_leader),
             runs_nowhere="" if runs else self._options.dovetail_namespace,
             unknown_leader=read.unknown_leader,
         )
+        return self._chosen
 
     def reservations(self, pods: "Iterable[Pod]") -> "tuple[NodeReservation, ...]":
         """
         Return the nodes that the leader has reserved for starving pods among these, once the configuration is chosen.
 
-        Print a warning where it could not say all of them. Raise `KubeError`.
+        Print a warning where they are not all known.
         """
-        if self._access is None or self._settings is None:
-            return ()
-        from scheduler.cli.sources import running_configuration  # noqa: PLC0415 - as above
+        told = self._told()
+        return told.of(pods) if told is not None else ()
 
-        namespace = self._options.dovetail_namespace
-        if self._read is not None:
-            lease = self._read.lease
+    def reserved_nodes(self) -> frozenset[str] | None:
+        """
+        Return the nodes whose devices are reserved, as the leader says now; None where the Lease cannot be read.
+
+        Print a warning where they are not all known, the first time.
+        """
+        told = self._told()
+        return told.device_nodes if told is not None else frozenset()
+
+    def _told(self) -> "ToldReservations | None":
+        """Ask the leader of the chosen configuration; None where no cluster is asked, or nobody leads."""
+        if self._access is None or self._chosen is None or self._chosen.runs_nowhere:
+            return None
+        from scheduler.status import leader_lease  # noqa: PLC0415 - as above
+
+        if self._read is not None and self._read.lease is not None:
+            told = leader_lease.reservations_in(self._read.lease)
+            self._read = self._read._replace(lease=None)  # the next question reads it again
         else:
-            lease = running_configuration.lease_of(self._access, namespace, self._settings)
-        report = lease.current_report if lease is not None else None
-        if report is None:
-            return ()
-        if report.more_reserved:
-            warn(f"{report.more_reserved} more nodes are reserved for starving pods, and which ones is not known here")
-        return report.reservations_for(pods)
+            election = self._chosen.settings.leader_election
+            told = leader_lease.told_reservations(self._access, self._options.dovetail_namespace, election)
+        if told.problem and not self._reservations_problem:
+            warn(told.problem)
+        self._reservations_problem = self._reservations_problem or told.problem
+        return told
 
 
 def configuration(

@@ -22,9 +22,8 @@ from scheduler.cli.arguments import (
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.sources.configuration import (
     Configuration,
+    ConfigurationReader,
     add_configured_cluster,
-    configuration,
-    reserved_nodes,
 )
 from scheduler.cli.sources.object_names import complete_names
 from scheduler.cli.sources.running_scheduler import add_scheduler, ask, ended, is_asked
@@ -104,12 +103,17 @@ def add_source(parser: argparse.ArgumentParser) -> None:
 
 def configured(options: argparse.Namespace) -> Configuration:
     """Return the configuration that the fleet is read with. Raise `UsageError`, `SettingsError` and `KubeError`."""
+    return _configurations(options).chosen()
+
+
+def _configurations(options: argparse.Namespace) -> ConfigurationReader:
+    """Return what reads the configuration, and the reserved nodes. Raise `UsageError`."""
     paths = manifests(options)
     if paths and options.snapshot:
         raise UsageError("give --snapshot or -f, not both")
     if getattr(options, "watch", False) and (paths or options.snapshot):
         raise UsageError("--watch asks a live cluster again: leave out -f and --snapshot")
-    return configuration(options, None if paths or options.snapshot else cluster_access(options))
+    return ConfigurationReader(options, None if paths or options.snapshot else cluster_access(options))
 
 
 def reader(
@@ -186,10 +190,10 @@ def _run_by_reading(options: argparse.Namespace, command: FleetCommand, query: "
 
     from scheduler.cli.sources import watching  # noqa: PLC0415 - only for --watch
 
-    chosen = configured(options)
+    running = _configurations(options)
     read = reader(
         options,
-        chosen.settings,
+        running.chosen().settings,
         finds_gone_pods=command.finds_gone_pods,
         matches_classes=command.matches_classes,
     )
@@ -203,9 +207,7 @@ def _run_by_reading(options: argparse.Namespace, command: FleetCommand, query: "
         devices = selected_devices(found.fleet, query, found.node_labels.items())
         shown = msgspec.structs.replace(found.fleet, pools=selected_pools(found.fleet, query, devices))
         is_live = not (manifests(options) or options.snapshot) and found.knows_holders
-        reserved = (
-            reserved_nodes(options, cluster_access(options), chosen.settings) if is_live else found.reserved_nodes
-        )
+        reserved = running.reserved_nodes() if is_live else found.reserved_nodes
         is_there = bool(devices) or not query.node or not found.knows_nodes or query.node in found.node_labels
         found = dataclasses.replace(found, fleet=shown, has_node=is_there, reserved_nodes=reserved)
         return found, command.answer_of(found, devices)
@@ -223,7 +225,7 @@ def _run_by_reading(options: argparse.Namespace, command: FleetCommand, query: "
             say(f"{command.name}: {missing}")
             return ExitStatus.NO
     command.show(options, found, answer)
-    return completed(ExitStatus.OK, found.forbidden, is_configured=chosen.is_known)
+    return completed(ExitStatus.OK, found.forbidden, is_configured=running.is_known)
 
 
 def _missing_namespace(options: argparse.Namespace, name: str) -> str:
@@ -270,7 +272,7 @@ def _run_by_scheduler(options: argparse.Namespace, command: FleetCommand, query:
         if found.age_seconds:
             warn(f"as it was {found.age_seconds:.0f} s ago: the solver decides about pods, and has no time now")
         fleet = Fleet(pools=found.pools, sizes=found.sizes, broken_classes=found.broken_classes)
-        command.show(options, FleetAnswer(fleet), command.answer_in(found))
+        command.show(options, FleetAnswer(fleet, reserved_nodes=None), command.answer_in(found))
 
     if options.watch:
         watching.watch(ask_scheduler, show)

@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler.installation.leader_lease import SeenLease, read_lease
 from scheduler.kube import paths
 from scheduler.kube.access import ClusterAccess, wait_for
 from scheduler.kube.client import Client
-from scheduler.kube.errors import Forbidden, NotFound
+from scheduler.kube.errors import Forbidden, KubeError, NotFound
 from scheduler.settings import Settings, SettingsError, default, digest, parse
 from scheduler.simulation.server_versions import SCHEDULER_PODS
+from scheduler.status.leader_lease import SeenLease, look_at_lease
 
 _OPTION: Final = "--config"
 
@@ -33,7 +33,8 @@ class RunningConfigurations(NamedTuple):
     """
     The configurations that were read, and why others were not.
 
-    `lease` is that of these schedulers, None where there is none or the caller may not read it.
+    `lease` is read where no pod of a scheduler runs, as a process outside of the cluster may lead; None where there is
+    none or it cannot be read.
     """
 
     found: tuple[NamedSettings, ...] = ()
@@ -143,29 +144,21 @@ async def _read(access: ClusterAccess, namespace: str) -> RunningConfigurations:
             body = await client.request("GET", f"{paths.CORE}/namespaces/{namespace}/pods", query=query)
         except Forbidden:
             problem = f"the running scheduler is not known: you may not list pods of namespace {namespace}"
-            return RunningConfigurations(problems=(problem,), lease=await _lease(client, namespace, default()))
+            return RunningConfigurations(problems=(problem,))
         files = config_files(msgspec.json.decode(body, type=_PodList).items)
+        if not files:
+            return RunningConfigurations(lease=await _lease(client, namespace))
         read = await asyncio.gather(*(_configuration(client, namespace, each) for each in files))
         found = tuple(each for each in read if isinstance(each, NamedSettings))
-        lease = await _lease(client, namespace, found[0].settings if found else default())
-    return RunningConfigurations(found, tuple(each for each in read if isinstance(each, str)), lease)
+    return RunningConfigurations(found, tuple(each for each in read if isinstance(each, str)))
 
 
-def lease_of(access: ClusterAccess, namespace: str, settings: Settings) -> SeenLease | None:
-    """Read the Lease of a scheduler with these settings; None where the caller may not. Raise `KubeError`."""
-    return wait_for(_lease_by(access, namespace, settings))
-
-
-async def _lease_by(access: ClusterAccess, namespace: str, settings: Settings) -> SeenLease | None:
-    async with access.connect() as client:
-        return await _lease(client, namespace, settings)
-
-
-async def _lease(client: Client, namespace: str, settings: Settings) -> SeenLease | None:
-    election = settings.leader_election
+async def _lease(client: Client, namespace: str) -> SeenLease | None:
+    """Read the Lease of a scheduler with the defaults; None where it cannot be read."""
+    election = default().leader_election
     try:
-        return await read_lease(client, election.lease_namespace or namespace, election.lease_name)
-    except Forbidden:
+        return await look_at_lease(client, election.lease_namespace or namespace, election.lease_name)
+    except KubeError:
         return None
 
 

@@ -7,6 +7,7 @@ the rules (`solver.verify`).
 """
 
 import dataclasses
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -112,8 +113,12 @@ def find(asked: Record, own: Collection[PodId], offered: OfferedNodes) -> NodeAd
 
 
 def _concerned(asked: Record, own: Collection[PodId]) -> Batch:
-    """Return the pods asked about and those that come before them, without pods for which others were evicted."""
-    least = min((pod.priority for pod in asked.batch.pods if pod.id in own), default=0)
+    """
+    Return the pods asked about and those that come before them, without pods for which others were evicted.
+
+    Where no pod is asked about, none comes before it.
+    """
+    least = min((pod.priority for pod in asked.batch.pods if pod.id in own), default=math.inf)
     refused = {pod for pod, _ in asked.not_made}
     nominated = {pod.id for pod in asked.snapshot.nominated}
     pods = tuple(
@@ -180,6 +185,8 @@ def show(answer: NodeAdditions, to: TextIO) -> None:
 def sentence(answer: NodeAdditions) -> str:
     """Say which nodes to add and whether fewer would do."""
     total = len(answer.result.plan.placements) + len(answer.result.plan.unplaced)
+    if not total:
+        return "No node has to be added: none of these pods waits."
     started = len(answer.result.plan.placements)
     whose = f"all {total}" if started == total else f"{started} of {total}"
     pods = f"{whose} {'pods' if total > 1 else 'pod'}" if started != total or total > 1 else "the pod"

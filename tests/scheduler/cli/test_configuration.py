@@ -3,7 +3,8 @@
 import argparse
 import io
 import sys
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,12 @@ from scheduler.cli.sources.configuration import (
     configuration,
 )
 from scheduler.cli.sources.running_configuration import NamedSettings, RunningConfigurations
-from scheduler.installation.leader_lease import SeenLease
 from scheduler.kube.access import ClusterAccess
 from scheduler.settings import Settings, default, digest, parse
+from scheduler.status.leader_lease import SeenLease
 from scheduler.status.leader_report import LeaderReport, ReservationReport
 from tests.support import builders as b
+from tests.support.lease_server import LeaseServer, lease_of, reporting
 
 HEAD = "apiVersion: config.dovetail.dev/v1alpha1\nkind: DovetailConfiguration\n"
 BLUE = f"{HEAD}profiles: [{{schedulerName: blue}}]\n"
@@ -148,12 +150,82 @@ def test_reservations_are_those_of_the_leader_and_of_pods_that_wait(
     waiting = b.pod("eight", uid="u")
     assert [(each.pod, each.nodes) for each in reader.reservations([waiting])] == [(waiting.id, ("n1",))]
     assert "2 more nodes are reserved for starving pods" in capsys.readouterr().err
+    assert completed(0, (), is_configured=reader.is_known) == 3
 
     old = lease._replace(is_renewed=False)
     monkeypatch.setattr(running_configuration, "read", lambda *_: RunningConfigurations((), (), old))
     reader = ConfigurationReader(parser.parse_args([]), ACCESS)
     reader.chosen()
     assert reader.reservations([waiting]) == (), "what a leader said that is gone is over"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[LeaseServer]:
+    with LeaseServer(tmp_path).running() as serving:
+        yield serving
+
+
+def read_by(server: LeaseServer, name: str = "", *words: str) -> ConfigurationReader:
+    """What reads the reservations of the scheduler with a name, of which the configuration is chosen."""
+    parser = argparse.ArgumentParser()
+    add_configured_cluster(parser)
+    reader = ConfigurationReader(parser.parse_args(words), server.access)
+    reader.chosen(name)
+    return reader
+
+
+HELD = ReservationReport(uids=("u",), nodes=("n1",))
+WAITING = b.pod("eight", uid="u")
+
+
+def test_the_reservations_are_those_of_the_chosen_scheduler(running: Any, server: LeaseServer) -> None:
+    running(BLUE, f"{GREEN}leaderElection: {{leaseName: dovetail-b}}\n")
+    server.leases["dovetail-system/dovetail"] = lease_of(reporting())
+    server.leases["dovetail-system/dovetail-b"] = lease_of(reporting(reservations=(HELD,)))
+    reader = read_by(server, "green")
+    assert server.asked == [], "a command that asks for no reservation reads no Lease"
+    assert [each.nodes for each in reader.reservations([WAITING])] == [("n1",)]
+    assert (server.asked, reader.is_known) == (["dovetail-system/dovetail-b"], True)
+    assert reader.reserved_nodes() == frozenset({"n1"})
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (403, "you may not read Lease dovetail-system/dovetail"),
+        (400, "Lease dovetail-system/dovetail cannot be read"),
+        (500, "Lease dovetail-system/dovetail cannot be read"),
+    ],
+)
+def test_where_the_lease_cannot_be_read_the_answer_may_be_wrong(
+    running: Any, server: LeaseServer, capsys: pytest.CaptureFixture[str], status: int, why: str
+) -> None:
+    running(BLUE)
+    server.leases["dovetail-system/dovetail"] = status
+    reader = read_by(server)
+    assert reader.is_known
+    assert reader.reservations([WAITING]) == ()
+    assert reader.reserved_nodes() is None
+    said = capsys.readouterr().err
+    assert said.count("warning: which nodes are reserved for starving pods is not known") == said.count("\n") == 1
+    assert why in said
+    assert completed(0, (), is_configured=reader.is_known) == 3
+
+
+def test_the_lease_of_a_dead_leader_is_looked_at_once(running: Any, server: LeaseServer) -> None:
+    running(BLUE)
+    old = lease_of(reporting(reservations=(HELD,)), age=timedelta(minutes=5))
+    server.leases["dovetail-system/dovetail"] = old
+    reader = read_by(server)
+    assert (reader.reservations([WAITING]), reader.is_known) == ((), True)
+    assert len(server.asked) == 1
+
+
+def test_a_leader_whose_clock_is_ahead_lives(running: Any, server: LeaseServer) -> None:
+    running(BLUE)
+    ahead = lease_of(reporting(reservations=(HELD,)), age=-timedelta(minutes=5))
+    server.leases["dovetail-system/dovetail"] = ahead
+    assert read_by(server).reserved_nodes() == frozenset({"n1"})
 
 
 def test_a_warning_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,6 +153,8 @@ def test_pods_of_the_file_that_run_keep_their_places(tmp_path: Path, cluster: Pa
     status, found = fit(tmp_path, deployed, capsys, web, count="2")
     assert (status, found["count"]["copies"], found["count"]["running"], found["count"]["atMost"]) == (0, 2, 1, None)
     assert fit(tmp_path, deployed, capsys, web, count="3")[0] == 1
+    assert m.run("fit", "-f", file, "--cluster", deployed, "--count", "1") == 0
+    assert capsys.readouterr().out.startswith("1 of these runs already; more were not counted.\n")
 
     assert m.run("fit", "-f", file, "--cluster", deployed) == 1
     assert "1 of these runs already. It does not fit: 1 of 2 pods would start now" in capsys.readouterr().out
@@ -379,4 +381,11 @@ def test_nodes_are_added_for_the_pods_that_do_not_run(tmp_path: Path, cluster: P
     web["spec"]["replicas"] = 1
     m.write_yaml(file, web)
     assert m.run("fit", "-f", file, "--cluster", deployed, "--add-nodes") == 0
-    assert "all pods of the file run already" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert (printed.out, "all pods of the file run already" in printed.err) == ("", True)
+    others = [m.pod(f"other{number}", template_name="t") for number in range(3)]
+    m.write_json(deployed, [*json.loads(deployed.read_text())["items"], *others])
+    assert m.run("fit", "-f", file, "--cluster", deployed, "--add-nodes", "-o", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["kind"], found["starts"], found["nodes"]) == ("AddedNodes", True, []), "no node for other pods"
+    assert found["plan"]["placements"] == []

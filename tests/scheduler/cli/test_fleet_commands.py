@@ -11,15 +11,18 @@ import yaml
 from msgspec.structs import replace
 
 from scheduler.cli.sources import running_configuration
-from scheduler.cli.sources.running_configuration import RunningConfigurations
+from scheduler.cli.sources.running_configuration import NamedSettings, RunningConfigurations
+from scheduler.settings import default
 from scheduler.simulation import devices_output, fleet_reading, simulator
 from scheduler.simulation.devices_output import FleetAnswer
+from scheduler.status.leader_report import ReservationReport
 from scheduler.worker.recording import Record
 from solver import fleet_of
 from solver.domain import Claim, NodeReservation, PodId, Policy, Snapshot
 from solver.domain.fleet import CounterLeft, DeviceState, Fleet, FleetDevice, SinceSource
 from tests.support import builders as b
 from tests.support import manifests as m
+from tests.support.lease_server import LeaseServer, lease_of, reporting
 
 Capture = pytest.CaptureFixture[str]
 CLIQUE = {"nvidia.com/gpu.clique": "x", "node.kubernetes.io/instance-type": "big"}
@@ -448,6 +451,31 @@ def test_a_caller_that_may_not_list_claims(monkeypatch: pytest.MonkeyPatch, tmp_
 
     assert {each["state"] for each in json.loads(printed.out)["items"]} == {"unknown", "unusable"}
     assert "cannot list resourceclaims: forbidden" in printed.err
+
+
+@pytest.mark.parametrize("lease", [403, "more", "all"])
+@pytest.mark.parametrize("command", ["devices", "free"])
+def test_where_reserved_nodes_are_not_known_the_answer_may_be_wrong(
+    command: str, lease: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture
+) -> None:
+    monkeypatch.setattr(fleet_reading, "from_cluster", lambda *_, **__: FleetAnswer(fleet_of(cluster())))
+    runs = RunningConfigurations((NamedSettings("the defaults", default()),))
+    monkeypatch.setattr(running_configuration, "read", lambda *_: runs)
+    held = ReservationReport(uids=("u",), nodes=("n1",))
+    report = reporting(reservations=(held,), more_reserved=1 if lease == "more" else 0)
+    with LeaseServer(tmp_path).running() as server:
+        server.leases["dovetail-system/dovetail"] = lease if lease == 403 else lease_of(report)
+        status = m.run(command, "-o", "json", "--kubeconfig", server.kubeconfig)
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)
+    reserved = found["reserved"] if command == "free" else [each["reserved"] for each in found["items"]].count(True)
+    if lease == 403:
+        assert command == "devices" or reserved is None
+        assert command == "free" or {each["reserved"] for each in found["items"]} == {None}
+    else:
+        assert reserved == 2
+    assert (status, printed.err.count("warning:")) == ((0, 0) if lease == "all" else (3, 1))
+    assert len(server.asked) == 1
 
 
 @pytest.mark.parametrize("command", ["devices", "free"])

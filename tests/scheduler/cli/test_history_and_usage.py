@@ -188,6 +188,16 @@ def test_records_that_may_not_be_seen_take_no_line(ask: Ask, capsys: pytest.Capt
     assert [cells[:3] for cells in _lines(capsys)[1:]] == [["team", "gone", "Evicted"]]
 
 
+def test_a_document_has_no_more_records_than_the_limit(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
+    """The newest record may not be seen, so that more are asked for than the limit."""
+    assert ask("history", "-A", "--limit=1", "-o", "json", user="team") == 3
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)
+    assert [each["name"] for each in found["items"]] == ["gone"]
+    assert found["truncated"]
+    assert "there is more: raise --limit" in printed.err
+
+
 def test_how_long_a_pod_waited_is_no_reason(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask("history", "pod/late", "-o", "wide") == 0
     head, _, bound = capsys.readouterr().out.splitlines()
@@ -356,7 +366,16 @@ def test_free_of_a_running_scheduler_is_that_of_a_cluster(
     if form == "table":
         assert found == printed.getvalue()
     else:
-        assert json.loads(found)["items"] == supply_output.document(supply, fleet)["items"]
+        document = json.loads(found)
+        assert document["items"] == supply_output.document(supply, fleet)["items"]
+        assert document["reserved"] is None
+
+
+def test_a_running_scheduler_does_not_say_which_devices_are_reserved(
+    ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask("devices", "node/n2", "-o", "json") == 0
+    assert [each["reserved"] for each in json.loads(capsys.readouterr().out)["items"]] == [None, None]
 
 
 @pytest.mark.parametrize("command", ["devices", "free"])

@@ -12,8 +12,8 @@ from scheduler.installation import findings, status_output
 from scheduler.installation.account_rights import MissingRights
 from scheduler.installation.findings import FindingState
 from scheduler.installation.installed_pods import InstalledPods, ReplicaPod
-from scheduler.installation.leader_lease import SeenLease
 from scheduler.observe.health import CheckState
+from scheduler.status.leader_lease import SeenLease
 from scheduler.status.leader_report import CheckReport, LeaderReport, ReservationReport, WatchReport
 
 NOW = dt.datetime(2026, 1, 1, 12, 0, tzinfo=dt.UTC)
@@ -61,7 +61,10 @@ def test_reserved_nodes_have_a_line() -> None:
     text = "1 node is reserved for 1 pod that waited too long: h100-2"
     assert found(lease=lease)["reservations"] == (FindingState.OK, text)
     lease = with_report(reservations=(ReservationReport(uids=("u", "v"), nodes=("a", "b")),), more_reserved=1)
-    assert found(lease=lease)["reservations"][1] == "3 nodes are reserved for 2 pods that waited too long: a, b"
+    text = "3 nodes are reserved for 2 pods that waited too long: a, b and 1 more"
+    assert found(lease=lease)["reservations"][1] == text
+    lease = with_report(more_reserved=161, more_pods=160)
+    assert found(lease=lease)["reservations"][1] == "161 nodes are reserved for 160 pods that waited too long"
 
 
 BROKEN = PODS[1]._replace(is_ready=False, why="ImagePullBackOff: no such image")

@@ -13,10 +13,16 @@ from scheduler.page import fit_process
 from scheduler.page.fit_answer import FitAnswer
 from scheduler.page.fit_questions import FitFailure, FitQuestion, FitSource
 from scheduler.settings import default, parse
+from scheduler.simulation import live_cluster
+from scheduler.simulation.case_builder import CaseBuilder
+from scheduler.simulation.manifests import documents
+from scheduler.status.leader_report import ReservationReport
 from scheduler.visibility import VisibleNamespaces
+from tests.scheduler.cli.test_fit import of_deployment
 from tests.scheduler.cli.test_repair_plan import runs
 from tests.scheduler.cli.test_simulated_preemption import CONFIG
 from tests.support import manifests as m
+from tests.support.lease_server import LeaseServer, lease_of, reporting
 
 ALL = VisibleNamespaces(everything=True)
 RED = VisibleNamespaces(frozenset({"red"}))
@@ -164,6 +170,54 @@ def test_a_cluster_that_cannot_be_read_is_a_failure(asker: Asker) -> None:
     found = asker.raw(yaml.safe_dump(m.pod()).encode())
     assert isinstance(found, FitFailure)
     assert "cluster.json" in found.message
+
+
+def test_pods_that_run_keep_their_places(asker: Asker) -> None:
+    """As `dovetail fit`: one of three pods of a Deployment runs, and what it holds is not free."""
+    cluster = m.write_json(asker.file, [m.device_class(), m.template(), m.node(), m.slice_of()])
+    deployed, web = of_deployment(cluster, "n1")
+    deployed.rename(asker.file)
+    web["metadata"]["namespace"] = "default"
+    found = asker.ask(web)
+    assert found.sentence == "1 of these runs already. It does not fit: 1 of 2 pods would start now."
+    assert not any("decided anew" in each for each in found.warnings)
+    assert asker.ask(web, wanted=1).sentence == "1 of these runs already; more were not counted."
+    web["spec"]["replicas"] = 1
+    found = asker.ask(web, adds=True)
+    assert (found.fits, found.nodes, found.placements) == (True, (), ())
+    assert found.sentence == "No node has to be added: none of these pods waits."
+
+
+@pytest.mark.parametrize("lease", [403, "n2", ""])
+def test_reserved_nodes_are_those_that_the_leader_says(
+    asker: Asker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lease: str | int
+) -> None:
+    """Of two free devices one is on a node that is reserved for a pod of another namespace."""
+    starving = m.pod("starves", template_name="t", priority=1)
+    starving["metadata"] |= {"namespace": "blue", "uid": "u"}
+    read = documents.read([m.write_json(asker.file, [*json.loads(asker.file.read_text())["items"], starving])])
+    objects = CaseBuilder.as_cluster(read)
+    monkeypatch.setattr(live_cluster, "fetch", lambda *_: objects)
+    held = ReservationReport(uids=("u",), nodes=(str(lease),), priority=1)
+    with LeaseServer(tmp_path).running() as server:
+        answer = lease if isinstance(lease, int) else lease_of(reporting(reservations=(held,) if lease else ()))
+        server.leases["gpu-system/dovetail"] = answer
+        source = FitSource(kubeconfig=str(server.kubeconfig), scheduler_namespace="gpu-system")
+        question = FitQuestion(
+            source=source,
+            content=yaml.safe_dump_all(trainer()).encode(),
+            namespace="red",
+            wanted=0,
+            namespaces=RED,
+            sees_nodes=True,
+        )
+        found = fit_process.answer(question)
+    assert isinstance(found, FitAnswer)
+    assert server.asked == ["gpu-system/dovetail"]
+    assert "starves" not in text_of(found)
+    assert found.sentence == f"{'1 pod' if lease == 'n2' else '2 pods'} would start now; no more would."
+    unknown = ["which nodes are reserved for starving pods is not known"] if lease == 403 else []
+    assert [each.partition(",")[0] for each in found.warnings] == unknown
 
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 10**9}}

@@ -61,5 +61,18 @@ def test_a_report_has_room_for_the_pods_that_have_waited_longest_and_counts_the_
     report, text = written(*(reservation(pod, f"node-{pod.id.name}") for pod in pods))
     shown = report.reservations_for(pods)
     assert [each.pod for each in shown] == [pod.id for pod in pods[: len(shown)]]
-    assert (len(shown), report.more_reserved) == (150, 250)
-    assert len(text) < 32 * 1024
+    assert (len(shown), report.more_reserved, report.more_pods) == (300, 100, 100)
+    assert len(text) < 48 * 1024
+
+
+def test_a_gang_without_room_hides_no_other_reservation() -> None:
+    def gang(name: str, size: int) -> tuple[list[Pod], NodeReservation]:
+        pods = [b.pod(f"{name}-{number}", uid=f"{name}-{number}") for number in range(size)]
+        nodes = [f"{name}-node-{number}" for number in range(size)]
+        return pods, reservation(pods[0], *nodes, uids=tuple(pod.uid for pod in pods))
+
+    (large, large_reserved), (fits, fits_reserved), alone = gang("large", 301), gang("fits", 160), b.pod("alone")
+    report, _ = written(large_reserved, fits_reserved, reservation(alone, "n1"))
+    shown = report.reservations_for([*large, *fits, alone])
+    assert [each.pod for each in shown] == [fits[0].id, alone.id]
+    assert (report.more_reserved, report.more_pods) == (301, 301)

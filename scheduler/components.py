@@ -72,6 +72,8 @@ class ReplicaContext:
     history: DecisionHistory
     servers: ForkServers
     api_change: ApiChange
+    namespace: str
+    """Of the pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

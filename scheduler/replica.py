@@ -42,7 +42,7 @@ from scheduler.observe.unexpected_errors import kept_running
 from scheduler.queue.memory_budget import MemoryBudget
 from scheduler.repair.advisor import AdvisorParts
 from scheduler.repair.repairer import Repairer
-from scheduler.repair.upgrades import rollout
+from scheduler.repair.upgrades import Rollouts
 from scheduler.settings import digest
 from scheduler.status.leader_report import LeaderReporter, ReportSources
 from scheduler.status.missing_rights import possible
@@ -53,7 +53,7 @@ from scheduler.watches import Watches
 from scheduler.worker.decision_recorder import DecisionRecorder
 
 T = TypeVar("T")
-Followers = tuple[ManuallyBoundPods, MisspelledSchedulers, SuspectDevices]
+Followers = tuple[ManuallyBoundPods, MisspelledSchedulers, SuspectDevices, Rollouts]
 
 _FIRST_WORKER_SECONDS: Final = 30.0
 """How long to wait for the first start of the worker process: without it no pod with a claim is placed."""
@@ -192,7 +192,7 @@ class Replica:
 
     def _loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
         """Return what runs from the first decision until the scheduler stops; the first two decide."""
-        parts, (manually_bound, misspelled, _) = self._parts, self._followers
+        parts, (manually_bound, misspelled, *_) = self._parts, self._followers
         orphaned = OrphanedClaims(
             parts.cluster,
             parts.queue,
@@ -245,6 +245,7 @@ class Replica:
             SuspectDevices(
                 self._context.local_taints, parts.cluster, self._context.settings.commit.suspect_device_seconds
             ),
+            Rollouts(self._context.namespace),
         )
 
     def _make_repairer(self) -> Repairer:
@@ -259,8 +260,8 @@ class Replica:
         """Say whether an upgrade runs, of Dovetail or of the API servers; empty where none does."""
         if self._context.api_change.is_under_way(time.monotonic()):
             return "an upgrade runs: API servers of two versions answer"
-        pods = self._parts.cluster.store.pods.values()
-        return "" if self._elector is None else rollout(pods, self._elector.namespace)
+        *_, rollouts = self._followers
+        return "" if self._elector is None else rollouts.message
 
     def _make_quota_statuses(self) -> QuotaStatusWriter:
         """Make what says of DeviceQuotas what is held, lent and waiting."""
@@ -316,7 +317,7 @@ def _see(
     changes: Sequence[Change],
 ) -> None:
     """Hand on changes of the watches; the scheduling cycle does not see pods and claims without a memory budget."""
-    manually_bound, misspelled, suspects = followers
+    manually_bound, misspelled, suspects, rollouts = followers
     for change in changes:
         quarantine.isolate(change, suspects.before)
     admitted: list[Change] = []
@@ -328,6 +329,7 @@ def _see(
         quarantine.isolate(change, misspelled.see)
     for change in changes:  # devices of pods that have ended are suspects, too
         quarantine.isolate(change, suspects.see)
+        quarantine.isolate(change, rollouts.see)
 
 
 async def unless_stopped(stop: asyncio.Event, wanted: Coroutine[Any, Any, T]) -> tuple[T] | None:

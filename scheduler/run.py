@@ -102,6 +102,7 @@ class Process:
             history=DecisionHistory(settings.history, is_kept=bool(settings.api.bind_address)),
             servers=servers,
             api_change=discovery.ApiChange(),
+            namespace=_namespace(),
         )
         self._usage: Final = DeviceUsage(settings.history.usage_hours)
         self._api: Final = api
@@ -190,7 +191,7 @@ class Process:
         election = self._settings.leader_election
         return LeaderElector(
             self._lease_thread.client,
-            namespace=election.lease_namespace or _namespace(),
+            namespace=election.lease_namespace or self._context.namespace,
             name=election.lease_name,
             identity=new_identity(),
             timing=self._timing(),

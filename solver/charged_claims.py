@@ -2,20 +2,20 @@
 
 from msgspec.structs import replace
 
-from solver.domain import Claim, ClaimCharge, Plan, Snapshot
+from solver.domain import Claim, ClaimCharge, Plan, QuotaCharges, Snapshot
 from solver.problem.solver_cache import SolverCache
 from solver.rules.quotas.holdings import Charge
 
 
-def quota_charges(snapshot: Snapshot, plan: Plan | None, cache: SolverCache) -> tuple[ClaimCharge, ...]:
+def quota_charges(snapshot: Snapshot, plan: Plan | None, cache: SolverCache) -> QuotaCharges:
     """Return the charges of a snapshot's claims that changed since the last call, and of a plan's new allocations."""
     if not snapshot.quotas:
-        return ()
+        return QuotaCharges()
     cache.quotas.follow(snapshot)
     holdings = cache.quotas.holdings
     found = [charge_of(each, holdings.charges.get(id(each), ())) for each in holdings.drained()]
     if plan is None or not plan.allocations:
-        return tuple(found)
+        return QuotaCharges(keys=holdings.keys, claims=tuple(found))
     made = {each.claim: each.allocation for each in plan.allocations}
     claims = [each for each in snapshot.claims if each.id in made]
     claims += [
@@ -27,7 +27,7 @@ def quota_charges(snapshot: Snapshot, plan: Plan | None, cache: SolverCache) -> 
         if claim.id in made:
             allocated = replace(claim, allocation=made[claim.id])
             found.append(charge_of(allocated, holdings.charge_of(allocated)))
-    return tuple(found)
+    return QuotaCharges(keys=holdings.keys, claims=tuple(found))
 
 
 def charge_of(claim: Claim, counts: Charge) -> ClaimCharge:

@@ -4,7 +4,7 @@ Repairs in the history: no pod is evicted without the room of its successor, or 
 A move counts from the write that notes it in the status of its RepairPlan. What preemption evicts is noted in none.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -94,12 +94,14 @@ class RepairMoves:
             yield Finding("twice", pod, f"{plan} evicts it again after {seconds - first:.0f} s")
         if not move.get("to") or any(each.startswith(f"{plan}-") for each in self._unknown):
             return
-        missing = self._missing_room(progress.get("place", ""), move["to"], seconds)
+        alike = [each for each in self._plans[plan]["spec"]["moves"] if _controller(each) == _controller(move)]
+        nodes = {each["to"] for each in alike if each.get("to")}
+        missing = self._missing_room(progress.get("place", ""), nodes, seconds)
         if missing:
             yield Finding("no room", pod, f"{plan} evicts it, and {missing}")
 
-    def _missing_room(self, place: str, node: str, seconds: float) -> str:
-        """Say why a place is not held on a node; empty where it is."""
+    def _missing_room(self, place: str, nodes: Collection[str], seconds: float) -> str:
+        """Say why a place is not held on one of some nodes; empty where it is."""
         uid, _, index = place.rpartition("/")
         hold = next((each for each in self._holds.values() if each["metadata"]["uid"] == uid), None)
         if hold is None:
@@ -110,12 +112,18 @@ class RepairMoves:
             return f"place {place} is used or lost"
         if seconds > _deadline(hold):
             return f"the deadline of place {place} has passed"
-        nodes = [each["node"] for group in hold["spec"]["groups"] for each in group["places"]]
-        return "" if nodes[int(index)] == node else f"place {place} is on {nodes[int(index)]}, not on {node}"
+        places = [each for group in hold["spec"]["groups"] for each in group["places"]]
+        node = places[int(index)]["node"]
+        return "" if node in nodes else f"place {place} is on {node}, not on {' or '.join(sorted(nodes))}"
 
 
 def _progress(plan: Json) -> list[Json]:
     return list(plan.get("status", {}).get("moves", ()))
+
+
+def _controller(move: Json) -> tuple[str, str]:
+    """Return what the successors of moves have in common that may swap their places; a pod without one is alone."""
+    return move["namespace"], move.get("controllerUID") or move["uid"]
 
 
 def _deadline(hold: Json) -> float:

@@ -148,10 +148,10 @@ def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
     meanwhile = running.read, live_cluster.load_solver
     found, (pods, warnings) = live_cluster.fetch_with_conditions(access, target.namespace, name, meanwhile=meanwhile)
     from scheduler.cli.sources.absent_objects import KnownObjects  # noqa: PLC0415 - as above
-    from scheduler.settings import misspelled  # noqa: PLC0415 - as above
     from scheduler.simulation import case_builder, explanation, simulator  # noqa: PLC0415 - as above
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
     from scheduler.simulation.moves import planned_moves  # noqa: PLC0415 - as above
+    from scheduler.status.misspelled_schedulers import misspelled  # noqa: PLC0415 - as above
     from solver.domain import Namespace, PodGroup  # noqa: PLC0415 - and this
 
     missing = explanation.NEEDED & set(found.forbidden)
@@ -167,7 +167,7 @@ def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
     case = simulator.recorded(made.case(name), settings, name, running.reservations(made.pods))
     namespaces = frozenset(change.key for change in found.changes if isinstance(change.value, Namespace))
     known = KnownObjects(made.pods, tuple(each.id[:2] for each in groups), namespaces)
-    unserved = misspelled(configured.settings, wanted) if configured.is_known else ""
+    unserved = misspelled(wanted, configured.settings.scheduler_names) if configured.is_known else ""
     return _Seen(
         case,
         pods,

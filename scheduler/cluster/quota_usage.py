@@ -8,46 +8,67 @@ not seen yet counts as its requests name classes, until it has.
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator
 from itertools import product
-from typing import Final
+from typing import Final, NamedTuple
 
 from scheduler.cluster.table import add
 from solver.domain import (
     Allocation,
     Claim,
-    ClaimCharge,
     ClaimId,
     DeviceClass,
     DeviceId,
     DeviceQuota,
     Namespace,
+    QuotaCharges,
     QuotaKey,
     QuotaShape,
     QuotaTree,
 )
 
 _Counts = tuple[tuple[QuotaKey, int, str], ...]
-_Known = tuple[tuple[DeviceId, ...], _Counts]
+_UNSAID: Final = 0
+"""The number of the keys of a claim of which the worker has not spoken: none."""
+
+
+class _Said(NamedTuple):
+    """What the worker said last of a claim, while it has these devices; `keys` is a number of `QuotaUsage._keys`."""
+
+    devices: tuple[DeviceId, ...]
+    counts: _Counts
+    keys: int
+
+
+class _Counted(NamedTuple):
+    """A claim as it counts."""
+
+    claim: Claim
+    counts: _Counts
+    keys: int
 
 
 class QuotaUsage:
     """
     Charges by claim, and their sums by quota.
 
-    The tree of quotas, and with it the sums, are made anew where a quota or a namespace changed.
+    The tree of quotas, and with it the sums, are made anew where a quota changed. A limit counts what claims may hold
+    besides of which the worker has not spoken yet: it is never exceeded, and a plan may be refused in vain once.
     """
 
     def __init__(self) -> None:
-        self._charges: Final[dict[ClaimId, _Known]] = {}
-        """What the worker said last of a claim, with the devices for which it holds."""
+        self._charges: Final[dict[ClaimId, _Said]] = {}
         self._unused: set[ClaimId] = set()
         """Claims that were not there when it was last looked, though the worker had spoken of them."""
-        self._counted: Final[dict[ClaimId, tuple[Claim, _Counts]]] = {}
+        self._counted: Final[dict[ClaimId, _Counted]] = {}
         self._by_namespace: Final[dict[str, dict[ClaimId, None]]] = {}
         """The claims that are counted."""
         self._units: Counter[tuple[int, QuotaKey]] = Counter()
         """What is held below a quota, by position in the tree."""
         self._nodes: defaultdict[tuple[int, QuotaKey], Counter[str]] = defaultdict(Counter)
         """How many claims below a quota have devices of a node."""
+        self._keys: Final[list[frozenset[QuotaKey]]] = [frozenset()]
+        """The keys that the worker has looked at, once for each tree of quotas."""
+        self._claims_with: Counter[tuple[int, int]] = Counter()
+        """How many claims below a quota are counted by the keys with a number."""
         self._tree = QuotaTree()
         self._quotas: tuple[DeviceQuota, ...] = ()
         self._namespaces: tuple[Namespace, ...] = ()
@@ -63,35 +84,42 @@ class QuotaUsage:
     def follow(
         self, quotas: tuple[DeviceQuota, ...], namespaces: tuple[Namespace, ...], classes: tuple[DeviceClass, ...] = ()
     ) -> None:
-        """Make the tree anew where a quota or a namespace changed."""
+        """Make the tree anew where a quota or a namespace changed, and sum up what namespaces hold that moved."""
         self.classes = classes
-        if quotas is not self._quotas or namespaces is not self._namespaces:
-            self._quotas, self._namespaces = quotas, namespaces
-            self._tree = QuotaTree.of(quotas, namespaces)
-            self._below = {}
-            for namespace, leaf in self._tree.leaf_of.items():
-                for index in self._tree.chains[leaf]:
-                    self._below.setdefault(index, []).append(namespace)
-            self._units, self._nodes = Counter(), defaultdict(Counter)
-            for namespace in self._tree.leaf_of:
-                for claim in self._by_namespace.get(namespace, ()):
-                    self._add(namespace, self._counted[claim][1], 1)
+        if quotas is self._quotas and namespaces is self._namespaces:
+            return
+        tree = QuotaTree.of(quotas, namespaces)
+        before, after = (self._tree.leaf_of if quotas is self._quotas else {}), tree.leaf_of
+        moved = [each for each in {**before, **after} if before.get(each) != after.get(each)]
+        if quotas is self._quotas:
+            self._add_namespaces(moved, -1)
+        else:
+            self._units, self._nodes, self._claims_with = Counter(), defaultdict(Counter), Counter()
+        self._quotas, self._namespaces, self._tree = quotas, namespaces, tree
+        self._below = {}
+        for namespace, leaf in tree.leaf_of.items():
+            for index in tree.chains[leaf]:
+                self._below.setdefault(index, []).append(namespace)
+        self._add_namespaces(moved, 1)
 
-    def learn(self, charges: Iterable[ClaimCharge]) -> None:
+    def learn(self, charges: QuotaCharges) -> None:
         """Take what the worker says of claims."""
-        for each in charges:
-            self._charges[each.claim] = (each.devices, each.counts)
+        number = self._number_of(charges.keys)
+        for each in charges.claims:
+            self._charges[each.claim] = _Said(each.devices, each.counts, number)
             if each.claim in self._counted:
-                self.replace(each.claim, self._counted[each.claim][0])
+                self.replace(each.claim, self._counted[each.claim].claim)
 
-    def learn_unknown(self, charges: Iterable[ClaimCharge]) -> None:
+    def learn_unknown(self, charges: QuotaCharges) -> None:
         """
         Take what the worker says of claims that are only estimated.
 
         What it said of others is newer, and those that are not counted have been deleted or hold nothing any more.
         """
-        counted = ((each, self._counted.get(each.claim)) for each in charges)
-        self.learn(each for each, found in counted if found is not None and self._said(found[0]) is None)
+        present = frozenset(self._tree.keys)
+        counted = ((each, self._counted.get(each.claim)) for each in charges.claims)
+        open_claims = (each for each, found in counted if found is not None and not present <= self._keys[found.keys])
+        self.learn(QuotaCharges(keys=charges.keys, claims=tuple(open_claims)))
 
     def forget_unused(self, claims: Container[ClaimId]) -> None:
         """
@@ -104,17 +132,10 @@ class QuotaUsage:
             del self._charges[each]
         self._unused = unused - self._unused
 
-    def _said(self, claim: Claim) -> _Counts | None:
-        """Return what the worker has said of a claim with its present devices, None where it has not."""
-        known, allocation = self._charges.get(claim.id), claim.allocation
-        if known is None or allocation is None or known[0] != tuple(each.device for each in allocation.results):
-            return None
-        return known[1]
-
     def replace(self, key: ClaimId, claim: Claim | None) -> None:
         """Count a claim as it is now."""
         if (before := self._counted.pop(key, None)) is not None:
-            self._add(key.namespace, before[1], -1)
+            self._add(key.namespace, before, -1)
             own = self._by_namespace[key.namespace]
             del own[key]
             if not own:
@@ -123,11 +144,13 @@ class QuotaUsage:
             if claim is None:
                 self._charges.pop(key, None)
             return
-        said = self._said(claim)
-        counts = tuple(_estimated(claim, claim.allocation)) if said is None else said
-        self._counted[key] = (claim, counts)
+        said, devices = self._charges.get(key), tuple(each.device for each in claim.allocation.results)
+        counts, number = (said.counts, said.keys) if said is not None and said.devices == devices else ((), _UNSAID)
+        known = self._keys[number]
+        counts += tuple(each for each in _estimated(claim, claim.allocation) if each[0] not in known)
+        self._counted[key] = counted = _Counted(claim, counts, number)
         self._by_namespace.setdefault(key.namespace, {})[key] = None
-        self._add(key.namespace, counts, 1)
+        self._add(key.namespace, counted, 1)
 
     def forget_missing(self, claims: Container[ClaimId]) -> None:
         """Forget claims that do not exist any more; nothing was said of them while there was no quota."""
@@ -141,27 +164,52 @@ class QuotaUsage:
             return len(self._nodes.get((quota, key), ()))
         return self._units[quota, key]
 
-    def counts(self, claim: ClaimId) -> _Counts:
-        """Return what a claim counts now."""
-        counted = self._counted.get(claim)
-        return () if counted is None else counted[1]
-
     def exceeded(self, claims: Iterable[ClaimId]) -> Iterator[str]:
-        """Say which limits are exceeded that claims, which are counted already, count for."""
+        """Say which limits are exceeded, or may be, that claims, which are counted already, count for."""
         claims = tuple(claims)
         yield from filter(None, {self._tree.refusal(claim.namespace): None for claim in claims})
-        counted = {
-            (index, key): None
-            for claim in claims
-            for index in self._tree.chain(claim.namespace)
-            for key, _, _ in self.counts(claim)
+        limits: dict[tuple[int, QuotaKey], int] = {}
+        for claim in claims:
+            counted = self._counted.get(claim)
+            counts, known = (counted.counts, self._keys[counted.keys]) if counted is not None else ((), self._keys[0])
+            concerned = {key for key, _, _ in counts}
+            chain = self._tree.chain(claim.namespace)
+            limited = ((index, each) for index in chain for each in self._tree.quotas[index].resources)
+            limits |= {
+                (index, each.key): each.limit
+                for index, each in limited
+                if each.limit is not None and (each.key in concerned or each.key not in known)
+            }
+        for (index, key), limit in limits.items():
+            name, held = f"DeviceQuota {self._tree.quotas[index].name}", self.held(index, key)
+            if held > limit:
+                yield f"{name}: {key.amount(held)} {key} would be held, its limit is {key.amount(limit)}"
+            elif (more := self._unsaid(index, key)) is None or held + more > limit:
+                yield f"{name}: what claims count that were allocated a moment ago is not known yet for {key}"
+
+    def _unsaid(self, index: int, key: QuotaKey) -> int | None:
+        """Return what is held at most besides of a key, by claims of which nothing was said; None is any amount."""
+        silent = {
+            number for number, keys in enumerate(self._keys) if key not in keys and self._claims_with[index, number]
         }
-        for index, key in counted:
-            quota = self._tree.quotas[index]
-            limit = next((each.limit for each in quota.resources if each.key == key), None)
-            if limit is not None and (held := self.held(index, key)) > limit:
-                amounts = f"{key.amount(held)} {key} would be held, its limit is {key.amount(limit)}"
-                yield f"DeviceQuota {quota.name}: {amounts}"
+        if not silent:
+            return 0
+        if key.capacity:
+            return None
+        found = 0
+        for namespace in self._below.get(index, ()):
+            for claim in self._by_namespace.get(namespace, ()):
+                counted = self._counted[claim]
+                if counted.keys in silent and counted.claim.allocation is not None:
+                    found += sum(not each.admin_access for each in counted.claim.allocation.results)
+                    found -= sum(amount for known, amount, _ in counted.counts if known == key)
+        return found
+
+    def _number_of(self, keys: tuple[QuotaKey, ...]) -> int:
+        known = frozenset(keys)
+        if known not in self._keys:
+            self._keys.append(known)
+        return self._keys.index(known)
 
     def sharing(self, namespace: str) -> tuple[str, ...]:
         """Return the namespaces that share a quota with one, itself included; none where it has no quota."""
@@ -172,8 +220,16 @@ class QuotaUsage:
         """Return the name of a namespace's quota; empty where it has none."""
         return self._tree.quota_of(namespace)
 
-    def _add(self, namespace: str, counts: _Counts, sign: int) -> None:
-        for index, (key, amount, node) in product(self._tree.chain(namespace), counts):
+    def _add_namespaces(self, namespaces: Iterable[str], sign: int) -> None:
+        for namespace in namespaces:
+            for claim in self._by_namespace.get(namespace, ()):
+                self._add(namespace, self._counted[claim], sign)
+
+    def _add(self, namespace: str, counted: _Counted, sign: int) -> None:
+        chain = self._tree.chain(namespace)
+        for index in chain:
+            add(self._claims_with, (index, counted.keys), sign)
+        for index, (key, amount, node) in product(chain, counted.counts):
             if node:
                 users = self._nodes[index, key]
                 add(users, node, sign)

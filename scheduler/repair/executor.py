@@ -30,6 +30,7 @@ from solver.domain import Allocation, DeviceHold, HeldPlace, HoldOwner, Pod, Pod
 MOVED: Final = "MovedByRepair"
 """The reason of the condition DisruptionTarget of a pod that a repair evicts."""
 _WANTED: Final = "wanted"
+_NO_ROOM: Final = "no room can be held"
 _log: Final = logs.logger()
 
 
@@ -76,6 +77,8 @@ class Executor:
             case Act.NOTE:
                 await self._note(plan, act.noted)
             case Act.EVICT:
+                if plan.status.message:  # it waits no more
+                    plan = await self._write(plan, state=PlanState.RUNNING, message="")
                 return await self._evict(plan, act.moves)
             case Act.SETTLE:
                 await self._settle(plan, act.noted)
@@ -88,10 +91,11 @@ class Executor:
         return True
 
     async def _say(self, plan: RepairPlan, act: NextAct) -> bool:
-        """Note why nothing happens now, once."""
-        if not act.message or (plan.status.message, plan.status.state) == (act.message, act.state):
+        """Note why nothing happens now, once; what kept the plan and does so no more is not said any longer."""
+        state = act.state if act.message else plan.status.state
+        if (plan.status.message, plan.status.state) == (act.message, state):
             return False
-        await self._write(plan, state=act.state, message=act.message)
+        await self._write(plan, state=state, message=act.message)
         return True
 
     async def _begin(self, plan: RepairPlan, act: NextAct, record: PlanRecord) -> bool:
@@ -127,8 +131,8 @@ class Executor:
 
     async def _refused_room(self, plan: RepairPlan, act: NextAct, refusal: str, record: PlanRecord) -> bool:
         """Say that no room can be held; a plan that waits too long for it ends, and others get their turn."""
-        message, waiting = f"no room can be held: {refusal}", plan.status.message.startswith("no room can be held")
-        if waiting and record.now - seconds_of(plan.status.since) > record.settings.successor_seconds:
+        message, is_waiting = f"{_NO_ROOM}: {refusal}", _kind(plan.status.message) == _NO_ROOM
+        if is_waiting and record.now - seconds_of(plan.status.since) > record.settings.successor_seconds:
             await self.end(plan, PlanState.STOPPED, message)
             return True
         for hold in self._keeper.of_owner(plan.metadata.uid):
@@ -222,7 +226,7 @@ class Executor:
                 send = partial(self._send_eviction, plan, move, victims[move.uid], is_trial=is_trial)
                 try:
                     await self._parts.writer.write(send)
-                except _RoomUsedError:  # the next look finds another place, or none
+                except _RoomUsedError:  # the next looks find another place, or none
                     return None
                 except EvictionBlocked as error:
                     progress = plan.progress(move.uid)
@@ -231,7 +235,8 @@ class Executor:
         self._evicted |= pods.keys()
         for move in moves:
             self._metrics.repair_moves.labels(plan.spec.goal.kind, "evicted").inc()
-            _log.info(logs.REPAIR_EVICTED, plan=plan.name, pod=str(move.pod), node=move.source, to=move.target)
+            node = self._held_node(plan, move)
+            _log.info(logs.REPAIR_EVICTED, plan=plan.name, pod=str(move.pod), node=move.source, to=node)
             await self._tell(plan, victims[move.uid], pods[move.uid])
         return None
 
@@ -258,7 +263,8 @@ class Executor:
 
     async def _settle(self, plan: RepairPlan, noted: Sequence[MoveProgress]) -> None:
         for each in noted:
-            self._metrics.repair_moves.labels(plan.spec.goal.kind, each.state.lower()).inc()
+            if each.state is not MoveState.EVICTING:  # that one has got another place
+                self._metrics.repair_moves.labels(plan.spec.goal.kind, each.state.lower()).inc()
         await self._write(plan, state=PlanState.RUNNING, message="", noted=noted)
 
     async def end(self, plan: RepairPlan, state: PlanState, message: str) -> None:
@@ -274,7 +280,7 @@ class Executor:
         self, plan: RepairPlan, *, state: PlanState, message: str, noted: Sequence[MoveProgress] = ()
     ) -> RepairPlan:
         known = {each.uid: each for each in plan.status.moves} | {each.uid: each for each in noted}
-        is_new = state is not plan.status.state or bool(message) is not bool(plan.status.message)
+        is_new = state is not plan.status.state or _kind(message) != _kind(plan.status.message)
         since = repair_plans.now_text(self._clock()) if is_new or not plan.status.since else plan.status.since
         status = repair_plans.PlanStatus(state=state, message=message, since=since, moves=tuple(known.values()))
         return await self._parts.writer.write(partial(repair_plans.write_status, self._parts.client, plan, status))
@@ -284,6 +290,7 @@ class Executor:
             pod=self._pod,
             rooms=partial(self._rooms, plan),
             is_open=self._parts.cluster.holds.is_open,
+            is_being_used=self._is_being_used,
             successor=self._successor,
             are_wanted_placed=partial(self._are_wanted_placed, plan),
         )
@@ -301,6 +308,18 @@ class Executor:
         pod = self._parts.cluster.observed_pod(move.pod)
         return pod if pod is not None and pod.uid == move.uid and not pod.is_terminal else None
 
+    def _held_node(self, plan: RepairPlan, move: PlannedMove) -> str:
+        """Return the node where the room of a move's successor is; after a swap of places it is not the plan's."""
+        progress = plan.progress(move.uid)
+        uid, _, index = ("" if progress is None else progress.place).rpartition("/")
+        hold = self._parts.cluster.holds.by_uid(uid)
+        return move.target if hold is None else hold.places[int(index)].node
+
+    def _is_being_used(self, place: str) -> bool:
+        """Whether a pod is assumed to be bound with a place, before the watch shows it."""
+        naming = map(self._parts.cluster.observed_pod, self._parts.cluster.holds.pods_naming(place))
+        return any(pod is not None and not pod.node_name for pod in naming)
+
     def _successor(self, _: PlannedMove, place: str) -> Successor | None:
         """Return the bound pod that has used the place of a move, on whatever node."""
         naming = map(self._parts.cluster.observed_pod, self._parts.cluster.holds.pods_naming(place))
@@ -313,6 +332,11 @@ class Executor:
         wanted = () if goal.claims else goal.wanted.pods
         waiting = ((pod, cluster.observed_pod(pod.id)) for pod in wanted)
         return all(seen is None or seen.uid != pod.uid or bool(seen.node_name) for pod, seen in waiting)
+
+
+def _kind(message: str) -> str:
+    """Return what a plan waits for, without the details behind the colon; `since` counts from the first of its kind."""
+    return message.partition(":")[0]
 
 
 def _place(pod: Pod, node: str, allocations: Sequence[Allocation], pods: PodMatcher) -> HeldPlace:

@@ -62,13 +62,15 @@ class ClusterView:
 
     `pod` finds a pod by its move, None where it is gone. `rooms` gives the places that are held for the successors of
     the first of some moves, by the uid of the pod that leaves; none where no hold is seen. `is_open` says whether such
-    a place is held still, and no pod has used it. `successor` finds the bound pod that has. `are_wanted_placed` says
-    whether the pods that the plan is for have their places, or are gone.
+    a place is held still, and no pod has used it, `is_being_used` whether a pod is being bound with it, which no watch
+    shows yet. `successor` finds the bound pod that has used it. `are_wanted_placed` says whether the pods that the plan
+    is for have their places, or are gone.
     """
 
     pod: Callable[[PlannedMove], Pod | None]
     rooms: Callable[[Sequence[PlannedMove]], Mapping[str, str]]
     is_open: Callable[[str], bool]
+    is_being_used: Callable[[str], bool]
     successor: Callable[[PlannedMove, str], Successor | None]
     are_wanted_placed: Callable[[], bool]
 
@@ -140,17 +142,22 @@ def _under_way(plan: RepairPlan, begun: Sequence[PlannedMove], record: PlanRecor
     if noted:
         return NextAct(Act.SETTLE, noted=tuple(noted))
     staying: list[PlannedMove] = []
+    unclear: set[int] = set()  # steps with a pod whose place is being used: it gets another one, or its own again
     for move in begun:
         progress = plan.progress(move.uid)
         pod = view.pod(move)
         if progress is None:
             continue
         is_staying = pod is not None and not pod.is_deleting
-        if is_staying and move.target and not view.is_open(progress.place):  # taken, or its time has passed
+        is_without_room = is_staying and move.target != "" and not view.is_open(progress.place)
+        is_unclear = is_without_room and view.is_being_used(progress.place)
+        if is_without_room and not is_unclear:  # taken, or its time has passed
             message = f"pod {move.pod}: the room for its successor is held no more"
             noted.append(_settled(progress, MoveState.FAILED, None, message))
             continue
-        if is_staying:
+        if is_unclear:
+            unclear.add(move.step)
+        elif is_staying:
             staying.append(move)
         successor = view.successor(move, progress.place) if move.target else Successor("", "")
         if pod is None and successor is not None:
@@ -163,7 +170,8 @@ def _under_way(plan: RepairPlan, begun: Sequence[PlannedMove], record: PlanRecor
             noted.append(_settled(progress, MoveState.FAILED, None, message))
     if noted:
         return NextAct(Act.SETTLE, noted=tuple(noted))
-    return NextAct(Act.EVICT, tuple(staying)) if staying else None
+    clear = tuple(move for move in staying if move.step not in unclear)  # a step is evicted as a whole
+    return NextAct(Act.EVICT, clear) if clear else None
 
 
 def _swapped(plan: RepairPlan, begun: Sequence[PlannedMove], view: ClusterView) -> Iterator[MoveProgress]:

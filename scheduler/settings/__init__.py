@@ -12,7 +12,7 @@ Nothing here touches the cluster. The command line calls `load`; every other par
 
 from scheduler.settings.digest import digest
 from scheduler.settings.holds import HoldLimits
-from scheduler.settings.loading import Overrides, SettingsError, load, misspelled, parse, served, unserved
+from scheduler.settings.loading import Overrides, SettingsError, load, parse, served, unserved
 from scheduler.settings.observability import (
     ApiSettings,
     DecisionFiles,
@@ -70,7 +70,6 @@ __all__ = [
     "default",
     "digest",
     "load",
-    "misspelled",
     "parse",
     "parse_address",
     "served",

@@ -15,7 +15,6 @@ import yaml
 
 from scheduler.settings import untrusted_yaml, validation
 from scheduler.settings.schema import API_VERSION, KIND, Settings, default
-from solver.domain import wording
 
 RENAMED: Final = {
     "holds": "nodeReservations",
@@ -131,14 +130,6 @@ def unserved(settings: Settings, scheduler_name: str) -> str:
         f"schedulerName {scheduler_name}, but the configuration has profiles only for "
         f"{', '.join(settings.scheduler_names)}. The answer is what a scheduler with that name would decide"
     )
-
-
-def misspelled(settings: Settings, scheduler_name: str) -> str:
-    """Say that a pod waits because no scheduler is called as it names one; "" where its name is no slip of ours."""
-    if not scheduler_name or scheduler_name in settings.scheduler_names:
-        return ""
-    meant = wording.nearest(scheduler_name, sorted(settings.scheduler_names))
-    return f"no scheduler is called {scheduler_name}: did you mean {meant}?" if meant else ""
 
 
 def parse(text: str, source: str, warn: Callable[[str], None] = _ignore) -> Settings:

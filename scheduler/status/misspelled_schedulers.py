@@ -126,6 +126,12 @@ class MisspelledSchedulers:
         return self._recorded.count(namespace) >= _MOST_OF_NAMESPACE
 
 
+def misspelled(name: str, known: Collection[str]) -> str:
+    """Say that a pod waits because no scheduler is called as it names one; "" where its name is no slip of ours."""
+    meant = similar_name(name, known) if name and name not in known else ""
+    return f"no scheduler is called {name}: did you mean {meant}?" if meant else ""
+
+
 def similar_name(name: str, known: Iterable[str]) -> str:
     """
     Return the known scheduler name that a user has probably meant by another one; empty if there is none.

@@ -115,11 +115,13 @@ class Decider:
     async def warm_up(self, batch: Batch, policy: Policy) -> None:
         """Have the worker decide a batch and drop the plan: its first decision reads the whole cluster."""
         try:
-            await self._worker.decide(batch, self._cluster.assumptions(), policy)
+            answer = await self._worker.decide(batch, self._cluster.assumptions(), policy)
         except WorkerAbsentError:
             return
         except WorkerError as error:
             self._telemetry.lost(error, batch)
+            return
+        self._cluster.quota_usage().learn(answer.charges)  # the worker says of each claim once what it counts
 
     async def decide(self, batch: Batch, policy: Policy) -> Decision:
         """Return a checked plan for the pods that can be decided together now."""

@@ -20,7 +20,6 @@ from scheduler.worker.fleet_questions import FleetQuestion
 from solver.domain import (
     Batch,
     Claim,
-    ClaimCharge,
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -38,6 +37,7 @@ from solver.domain import (
     PodGroup,
     PodId,
     Policy,
+    QuotaCharges,
     QuotaFleet,
     Relocation,
     RepairGoal,
@@ -124,7 +124,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     plan: Plan | None
     violations: tuple[Violation, ...] = ()
     seconds: float = 0.0
-    charges: tuple[ClaimCharge, ...] = ()
+    charges: QuotaCharges = QuotaCharges()
     """What claims count for quotas, of the plan and of others that changed."""
 
 
@@ -172,7 +172,7 @@ class FleetCounted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     id: int
     totals: FleetTotals
     quotas: QuotaFleet = QuotaFleet()
-    charges: tuple[ClaimCharge, ...] = ()
+    charges: QuotaCharges = QuotaCharges()
 
 
 class AskFleet(msgspec.Struct, frozen=True, kw_only=True, tag=True):

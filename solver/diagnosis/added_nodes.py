@@ -291,11 +291,13 @@ class _Question:
         solution = best_of(problem, unlimited._starts(problem))  # noqa: SLF001 - of its own class
         lost |= {pod.id for pod in _left(problem, solution)}
         shapes = outlook.shapes_by_pod(self.shapes)
+        members = {pod.id for pod in batch.pods if pod.gang is not None}
         for each in found.waiting:
             if each.pod in lost:
                 yield each
                 continue
-            reasons = node_limits.reasons(self.limits, self.shapes, shapes[each.pod], found.nodes)
+            is_gang = each.pod in members
+            reasons = node_limits.reasons(self.limits, self.shapes, shapes[each.pod], found.nodes, is_gang=is_gang)
             yield structs.replace(each, reasons=reasons or each.reasons)
 
 

@@ -43,12 +43,18 @@ def beside(limits: Iterable[NodeLimit], added: Iterable[str]) -> Iterator[tuple[
 
 
 def reasons(
-    limits: Sequence[NodeLimit], shapes: Sequence[NodeShape], fitting: Collection[str], nodes: Sequence[AddedNode]
+    limits: Sequence[NodeLimit],
+    shapes: Sequence[NodeShape],
+    fitting: Collection[str],
+    nodes: Sequence[AddedNode],
+    *,
+    is_gang: bool,
 ) -> tuple[Reason, ...]:
     """
     Say which limits keep a pod waiting that fits on nodes of the shapes in `fitting`, beside the nodes of an answer.
 
-    These are limits that leave no such node, or all limits of these shapes: then its gang needs more nodes than one.
+    These are limits that leave no such node. A gang may need more nodes than one: where there are none, all limits of
+    these shapes are named for its pods, and none for another pod.
     """
     own = [
         NodeLimit(owner=f"shape {name}", resource=_NODES, limit=str(most), left=most, sizes=((name, 1),))
@@ -63,7 +69,7 @@ def reasons(
     spent = [each for each in concerned if each[1] < each[2]]
     return tuple(
         Reason(code=ReasonCode.NODE_LIMIT, message=_message(limit, left, size))
-        for limit, left, size in spent or concerned
+        for limit, left, size in spent or (concerned if is_gang else ())
     )
 
 

@@ -166,6 +166,7 @@ from solver.domain.quantity import Quantity, QuantityError
 from solver.domain.quotas import (
     ClaimCharge,
     DeviceQuota,
+    QuotaCharges,
     QuotaError,
     QuotaFinding,
     QuotaFleet,

@@ -60,7 +60,8 @@ def add_preemptions(problem: Problem, plan: Plan, budget: Budget, cache: SolverC
     if not every:
         return PreemptedPlan(_with_kept_pods(problem, plan, budget), None)
     delayed = DelayedPreemptors.of(every, problem.batch, plan, rules)
-    if len(delayed.preemptors) == len(every) and not _has_leaving(problem.snapshot):
+    is_nominated = any(pod.nominated_node_name for preemptor in every for pod in preemptor)
+    if len(delayed.preemptors) == len(every) and not (_has_leaving(problem.snapshot) or is_nominated):
         return PreemptedPlan(delayed.explained(plan, rules), None)
     found = _served(problem, plan, every, delayed.pods, (budget, cache))
     return found._replace(plan=delayed.explained(found.plan, rules))

@@ -6,8 +6,8 @@ autoscalers that it needs room, and time in which it waited for something else d
 room together the last one counts.
 
 Room that pods leave anyway is waited for at any time. Pods that only a quota keeps back do not wait, since no node
-changes a quota; nor do those that no protection binds, and those with a nominated node of which no time is known: their
-victims were chosen before the scheduler started.
+changes a quota; nor does a gang of which it keeps back all pods. Nor do those wait that no protection binds, and those
+with a nominated node of which no time is known: their victims were chosen before the scheduler started.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class DelayedPreemptors(NamedTuple):
         left = [
             (preemptor, _seconds_left(preemptor, waits, rules))
             for preemptor in preemptors
-            if not any(pod.id in kept for pod in preemptor)
+            if not all(pod.id in kept for pod in preemptor)
         ]
         return cls(tuple((preemptor, seconds) for preemptor, seconds in left if seconds > 0))
 

@@ -111,7 +111,8 @@ def _without_leaving(snapshot: Snapshot) -> Snapshot:
 def _serve_tier(context: PreemptionContext, state: PreemptionState, preemptors: list[Preemptor]) -> PreemptionState:
     """Serve the preemptors of one priority."""
     state = _wait_for_leaving(context, state, preemptors)
-    waiting = [each for each in preemptors if each[0].id not in (state.reasons.keys() | context.delayed)]
+    decided = state.reasons.keys() | context.delayed
+    waiting = [each for each in preemptors if each[0].id not in decided]
     if not waiting or state.preemptors_left <= 0 or context.budget.should_stop():
         return state.with_reason(waiting, preemptions.LATER)
     within = reclaim.guaranteed(context, state.cluster.snapshot, waiting)

@@ -135,12 +135,13 @@ class _Spare:
 
     def covers(self, index: int, counted: Mapping[_Counted, int]) -> bool:
         """Whether a quota keeps its guarantees without what some pods count for."""
-        return all(amount <= self._of(index, key) for key, amount in self._lost(index, counted).items())
+        lost = self._lost(index, counted)  # nothing of it, where other pods keep their nodes in use
+        return all(not amount or amount <= self._of(index, key) for key, amount in lost.items())
 
     def take(self, index: int, counted: Mapping[_Counted, int]) -> None:
         """Let the pods go."""
         for key, amount in self._lost(index, counted).items():
-            self._left[index, key] -= amount
+            self._left[index, key] = self._of(index, key) - amount
         for (key, node), amount in counted.items():
             if node:
                 self._users[index, key][node] -= amount

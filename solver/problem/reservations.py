@@ -30,7 +30,7 @@ def excluded(problem: Problem, pod_class: PodClass, nodes: Mask) -> Iterator[Exc
         return
     names = {problem.inventory.nodes[node].name for node in np.flatnonzero(nodes).tolist()}
     namespaces = {problem.pod(position).id.namespace for position in pod_class.members}
-    pods = [hold.pod for hold in problem.batch.node_reservations if not names.isdisjoint(hold.nodes)]
+    pods = [hold.pod for hold in _holding(problem, pod_class, names)]
     reader = next(iter(namespaces)) if len(namespaces) == 1 else ""
     told, noun = problem.policy.tells_inventory, wording.nouns(len(names), "node")
     where = f"{noun} {wording.shortened(sorted(names), _MOST_NAMES)}" if told else wording.counted(len(names), "node")
@@ -43,6 +43,28 @@ def excluded(problem: Problem, pod_class: PodClass, nodes: Mask) -> Iterator[Exc
         whom = f"{len(pods)} pods of other namespaces, which have"
     message = f"{where} {are} reserved for {whom} waited longer"
     yield ExcludedNodes(nodes, structs.replace(HELD, message=message, status=HELD.message))
+
+
+def _holding(problem: Problem, pod_class: PodClass, names: set[str]) -> list[NodeReservation]:
+    """Return the reservations that keep a pod of a class from some nodes."""
+    takes_devices = _takes_devices(problem, pod_class)
+
+    def lacks(hold: NodeReservation, resource: str, amount: int) -> bool:
+        free, asked = problem.available.room.of(resource), _asked(pod_class, resource)
+        nodes = [problem.inventory.node_index[name] for name in hold.nodes if name in names]
+        return asked > 0 and any(asked > int(free[node]) - amount for node in nodes)
+
+    concerned = [
+        hold
+        for hold in problem.batch.node_reservations
+        if not (names.isdisjoint(hold.nodes) or _goes_before(problem, pod_class, hold))
+    ]
+    binding = [
+        hold
+        for hold in concerned
+        if (hold.takes_devices and takes_devices) or any(lacks(hold, *each) for each in ((PODS, 1), *hold.requests))
+    ]
+    return binding or concerned  # what this plan places may have the room besides
 
 
 def apply(problem: Problem) -> Problem:
@@ -87,16 +109,16 @@ def _takes_devices(problem: Problem, pod_class: PodClass) -> bool:
     return any(not problem.requests.demands[ask.demand].is_admin for ask in asks)
 
 
+def _asked(pod_class: PodClass, resource: str) -> int:
+    return 1 if resource == PODS else dict(pod_class.requests).get(resource, 0)
+
+
 def _limits(problem: Problem, hold: NodeReservation, nodes: list[int], rest: list[PodClass]) -> Iterator[Limit]:
     """Limit each resource to what is left beside the reserved amount."""
     domain_of = np.full(problem.node_count, NO_DOMAIN, dtype=np.int64)
     domain_of[nodes] = np.arange(len(nodes))
     for resource, amount in ((PODS, 1), *hold.requests):
-        takes = {
-            each.index: taken
-            for each in rest
-            if (taken := 1 if resource == PODS else dict(each.requests).get(resource, 0)) > 0
-        }
+        takes = {each.index: asked for each in rest if (asked := _asked(each, resource)) > 0}
         if takes:
             free = problem.available.room.of(resource)
             left = tuple(max(0, int(free[node]) - amount) for node in nodes)

@@ -162,11 +162,11 @@ def _delayed(
     rules, waits = policy.preemption, dict(batch.preemption_waits)
     is_bound = rules.delay_seconds and _binding(preemptors, policy).minimum_run
     is_chosen = any(each.nominated_node_name and each.uid not in waits for each in preemptors)
-    if not (preemption.victims and is_bound) or is_chosen or any(each.id in kept for each in preemptors):
+    if not (preemption.victims and is_bound) or is_chosen:
         return
     for pod in preemptors:
         waited = waits.get(pod.uid, 0)
-        if waited < rules.delay_seconds:
+        if waited < rules.delay_seconds and pod.id not in kept:
             message = f"pods are evicted for it after {waited} s, before the delay of {rules.delay_seconds} s"
             yield broken(Rule.PREEMPTOR, pod.id, message)
 

@@ -1,6 +1,7 @@
 import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,10 +99,13 @@ def _name(row: tuple[str, str, str, str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def deployed(control_plane: ControlPlane) -> ControlPlane:
-    """The base with every feature, applied as a user does it."""
+def deployed(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """The base with every feature, applied as a user does it; its pods are gone afterwards."""
     control_plane.kubectl("apply", "--server-side", "-k", str(DEFAULT))
-    return control_plane
+    yield control_plane
+    control_plane.kubectl("-n", NAMESPACE, "delete", "deployment", "dovetail")
+    pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
+    wait_until(lambda: not control_plane.request("GET", pods)["items"])
 
 
 @pytest.fixture(scope="module")

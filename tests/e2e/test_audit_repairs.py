@@ -53,6 +53,17 @@ class Log:
         progress = [{"uid": "uid-a", "state": state, "place": place}]
         self._add("repairplans", plan, {"spec": {"moves": moves}, "status": {"moves": progress}}, subresource="status")
 
+    def swapped(self, *, controllers: Sequence[str]) -> None:
+        """Note that `a`, which goes to n2, has got the place of `b` on n3."""
+        moves = [
+            {"namespace": "team", "name": name, "uid": f"uid-{name}", "controllerUID": controller, "to": node}
+            for (name, node), controller in zip((("a", "n2"), ("b", "n3")), controllers, strict=True)
+        ]
+        progress = [{"uid": "uid-a", "state": "Evicting", "place": "uid-hold-1/0"}]
+        self._add(
+            "repairplans", "hold", {"spec": {"moves": moves}, "status": {"moves": progress}}, subresource="status"
+        )
+
     def evicted(self, **more: Any) -> None:
         self._add("pods", "a", {}, namespace="team", subresource="eviction", **more)
 
@@ -106,6 +117,17 @@ def test_room_whose_time_has_passed_or_on_another_node_is_none(log: Log) -> None
     log.noted("Evicting")
     log.evicted()
     assert "no room: hold evicts it, and the deadline of place uid-hold-1/0 has passed" in log.findings()
+
+
+def test_successors_of_one_controller_may_swap_their_places_those_of_others_may_not(log: Log) -> None:
+    log.hold(node="n3")
+    log.swapped(controllers=("rs", "rs"))
+    log.evicted()
+    assert log.findings() == []
+
+    log.swapped(controllers=("rs", "other"))
+    log.evicted()
+    assert log.findings() == ["no room: hold evicts it, and place uid-hold-1/0 is on n3, not on n2"]
 
 
 def test_a_hold_of_which_a_write_has_an_unknown_outcome_is_not_judged(log: Log) -> None:

@@ -40,6 +40,8 @@ def account(control_plane: ControlPlane) -> Path:
 @pytest.fixture
 def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
     """Nodes, devices and pods that only this test knows; gone afterwards."""
+    installed = control_plane.request("GET", "/api/v1/namespaces/dovetail-system/pods")["items"]
+    assert installed == [], "a test before has left pods of an installation"
     made = World(control_plane, namespace)
     yield made
     made.clear()

@@ -9,10 +9,10 @@ import pytest
 
 from scheduler.features import Feature
 from scheduler.holds.node_marks import KEPT_NODE
-from tests.integration.test_missing_rights import Granted, check, granted, said, without
+from tests.integration.test_missing_rights import Granted, check, granted, told, without
 from tests.support.controlplane import wait_until
 from tests.support.hold_world import config_map, devices_of, hold, holds, remove_holds
-from tests.support.repair_world import COMPONENTS, install_component
+from tests.support.repair_world import grant_held_nodes, install_component, withdraw_held_nodes
 from tests.support.shell_world import Json, Start, World
 
 pytestmark = pytest.mark.controlplane
@@ -29,6 +29,7 @@ def no_holds_left(world: World) -> Iterator[None]:
     install_component(world.plane)
     yield
     remove_holds(world)
+    withdraw_held_nodes(world.plane)
 
 
 def annotations(world: World, node: str) -> dict[str, str]:
@@ -113,12 +114,12 @@ def test_without_the_right_it_says_so_once_and_nothing_is_wrong(world: World, st
     running = start(granted.kubeconfig)
     held(world, node)
     wait_until(lambda: "right_missing" in running.log.read_text())
-    (line,) = said(running)
+    (line,) = (each["message"] for each in told(running))
     assert "may not get nodes, patch nodes: autoscalers may drain nodes with held room" in line
     assert "deploy/components/held-nodes grants it" in line
     assert check(running).startswith("[+]rights ok")
     assert annotations(world, node) == {}
 
-    world.plane.kubectl("apply", "--server-side", "-f", str(COMPONENTS / "held-nodes" / "clusterrole.yaml"))
+    grant_held_nodes(world.plane)
     granted.add()
     wait_until(lambda: is_kept(world, node), seconds=90)  # without a restart of the process

@@ -15,7 +15,7 @@ from tests.integration.test_preemption import HIGH, plain
 from tests.support import extended_world as extended
 from tests.support.controlplane import wait_until
 from tests.support.marks import WITH_POD_GROUPS
-from tests.support.shell_world import Start, World
+from tests.support.shell_world import Json, Start, World
 from tests.support.volume_world import VolumeWorld
 
 ON = [each for each in Feature if each not in OFF_BY_DEFAULT]
@@ -73,9 +73,14 @@ def without(feature: Feature) -> pytest.MarkDecorator:
 
 
 def said(running: Dovetail) -> list[str]:
-    """The messages of the log about missing rights."""
+    """The messages of the log about rights that are missed."""
+    return [line["message"] for line in told(running) if line["level"] == "warning"]
+
+
+def told(running: Dovetail) -> list[Json]:
+    """All lines of the log about missing rights, of features as well that few need."""
     lines = (json.loads(line) for line in running.log.read_text().splitlines() if line.startswith("{"))
-    return [line["message"] for line in lines if line["event"] == "right_missing"]
+    return [line for line in lines if line["event"] == "right_missing"]
 
 
 def check(running: Dovetail) -> str:

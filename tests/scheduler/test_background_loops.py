@@ -107,7 +107,16 @@ async def test_a_replica_begins_each_of_its_loops_again(monkeypatch: pytest.Monk
 
         return SimpleNamespace(run=run, decide=run, extended_claims=None, claims=None)
 
-    names = ("isolated_lane", "stale_allocations", "pod_groups", "fleet_counter", "holds", "status", "placement_check")
+    names = (
+        "isolated_lane",
+        "stale_allocations",
+        "pod_groups",
+        "fleet_counter",
+        "holds",
+        "status",
+        "placement_check",
+        "kept_nodes",
+    )
     parts = SimpleNamespace(**{name: part(name) for name in names}, cluster=None, queue=None, commit=part("commit"))
     context = SimpleNamespace(metrics=Metrics(), settings=SimpleNamespace(scheduler_names=("dovetail",)))
     monkeypatch.setattr(replica, "OrphanedClaims", lambda *_, **__: part("orphaned"))
@@ -118,13 +127,14 @@ async def test_a_replica_begins_each_of_its_loops_again(monkeypatch: pytest.Monk
         _parts=parts,
         _context=context,
         _cycle=part("cycle"),
+        _budget=None,
         _api=None,
         _usage=None,
         _late_seconds=0.0,
         _make_repairer=lambda: part("repairer"),
         _make_quota_statuses=lambda: part("quotas"),
         _reporter=part("reporter"),
-        _followers=(part("by hand"), part("misspelled"), None),
+        _followers=(part("by hand"), part("misspelled"), None, None),
     )
     made._admission_check = partial(Replica._admission_check, made)  # noqa: SLF001 - as below
     made._kept = partial(Replica._kept, made)  # noqa: SLF001 - there is no replica without an API server

@@ -300,6 +300,34 @@ def test_the_reason_names_the_pods_of_the_own_namespace_for_which_nodes_are_held
     assert first.counted_as == "node(s) were held for a pod that has waited longer"
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param({"priority": -1}, id="of a lower priority"),
+        pytest.param({"uids": ("uid-default-small0",)}, id="its own"),
+        pytest.param({"takes_devices": False, "requests": (("memory", 1),)}, id="of what it does not ask for"),
+        pytest.param({"takes_devices": False, "requests": (("cpu", 1000),)}, id="of so little that it fits beside it"),
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_reservation_that_does_not_keep_a_pod_from_its_nodes_is_not_named(
+    other: dict[str, Any], *, is_first: bool
+) -> None:
+    pod, claim = SMALL[0]
+    holds = [hold_of(b.pod("other"), "n1", **other), hold_of(BIG, "n1")]
+    plan = planned([*cluster("n1"), claim], [pod], holds=holds if is_first else holds[::-1])
+    first = plan.unplaced[0].reasons[0]
+    assert first.code is ReasonCode.NODE_RESERVED
+    assert first.message == "node n1 is reserved for pod default/big, which has waited longer"
+
+
+def test_a_reservation_for_devices_is_not_named_to_a_pod_without_devices() -> None:
+    holds = [hold_of(b.pod("other"), "n1"), hold_of(BIG, "n1", takes_devices=False, requests=(("cpu", 60_000),))]
+    plan = planned(cluster("n1"), [b.pod("p", cpu=30)], holds=holds)
+    first = plan.unplaced[0].reasons[0]
+    assert first.message == "node n1 is reserved for pod default/big, which has waited longer"
+
+
 def test_a_higher_priority_takes_devices_of_a_held_node() -> None:
     urgent, claim = asking("urgent", 1, priority=7)
     assert placed(planned([*cluster("n1"), claim], [urgent], holds=[hold_of(BIG, "n1")])) == {"urgent": "n1"}

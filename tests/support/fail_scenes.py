@@ -628,9 +628,7 @@ class KeptNode(Scene):
 
     def furnish(self) -> None:
         repair_world.install_component(self.world.plane)
-        self.world.plane.kubectl(
-            "apply", "--server-side", "-f", str(repair_world.COMPONENTS / "held-nodes" / "clusterrole.yaml")
-        )
+        repair_world.grant_held_nodes(self.world.plane)
         self.world.add_nodes(1, devices=1)
         self.world.template()
 
@@ -643,6 +641,7 @@ class KeptNode(Scene):
 
     def clear(self) -> None:
         hold_world.remove_holds(self.world)
+        repair_world.withdraw_held_nodes(self.world.plane)
 
     def _more_problems(self) -> Iterator[str]:
         (node,) = self.world.nodes

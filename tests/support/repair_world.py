@@ -14,6 +14,7 @@ from tests.support.controlplane import wait_until
 from tests.support.shell_world import World
 
 COMPONENTS = DEPLOY.parents[1] / "components"
+_HELD_NODES = COMPONENTS / "held-nodes" / "clusterrole.yaml"
 PLANS = "/apis/dovetail.dev/v1alpha1/repairplans"
 HOLDS = "/apis/dovetail.dev/v1alpha1/deviceholds"
 
@@ -25,6 +26,16 @@ def install_component(plane: ControlPlane) -> None:
             plane.kubectl("apply", "--server-side", "-f", str(COMPONENTS / folder / name))
     for name in ("repairplans", "deviceholds"):
         plane.kubectl("wait", "--for=condition=Established", f"crd/{name}.dovetail.dev")
+
+
+def grant_held_nodes(plane: ControlPlane) -> None:
+    """Apply `deploy/components/held-nodes`; `withdraw_held_nodes` takes it away again: other tests have the account."""
+    plane.kubectl("apply", "--server-side", "-f", str(_HELD_NODES))
+
+
+def withdraw_held_nodes(plane: ControlPlane) -> None:
+    """Delete the component's role and binding, where they are there."""
+    plane.kubectl("delete", "--ignore-not-found", "-f", str(_HELD_NODES))
 
 
 def configured(world: World, folder: Path, mode: str, **repair: Any) -> str:

@@ -29,12 +29,14 @@ def objections(store: ObjectStore, holds: HoldCache, hold: DeviceHold) -> Iterat
 
     Places of one node or one pool come together, others some dozen at a time. Between them the caller may pause: what
     is in the cache by then keeps others from the room. Pods and claims count as assumed, except those that will leave
-    the room. So do nominated pods, except those of a lower priority than the hold.
+    the room. So do nominated pods, except those of a lower priority than the hold. Of holds that are being made, those
+    count that were made before this one: of two that overlap, the first one gets the room.
     """
     for own in _related(open_seats((hold,))):
         nodes = dict.fromkeys(seat.place.node for seat in own)
         near = (*(seat for name in nodes for seat in holds.seats_on(name)), *holds.seats_in(_pools(own)))
-        beside = {seat.id: seat for seat in near if seat.hold.key != hold.key}
+        later = holds.made_after(hold.name)
+        beside = {seat.id: seat for seat in near if seat.hold.key != hold.key and seat.hold.name not in later}
         waiting = [
             pod for name in nodes for pod in store.nominated_to.get(name, {}).values() if pod.priority >= hold.priority
         ]

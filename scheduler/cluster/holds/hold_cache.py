@@ -175,6 +175,12 @@ class HoldCache:
         self._made.pop(name, None)
         return self._refreshed(name)
 
+    def made_after(self, name: str) -> Collection[str]:
+        """Return the names of the holds that were made after one, and of which it is not known that they are stored."""
+        names = list(self._made)
+        later = names[names.index(name) + 1 :] if name in self._made else []
+        return [each for each in later if not self._made[each].uid]
+
     def lose(self, seat: str, message: str) -> tuple[Transition, ...]:
         """Count a place as lost, before the status of its hold says so."""
         self._lost[seat] = message

@@ -3,6 +3,7 @@
 from solver.domain.quotas.device_quota import (
     ClaimCharge,
     DeviceQuota,
+    QuotaCharges,
     QuotaError,
     QuotaKey,
     QuotaResource,
@@ -15,6 +16,7 @@ from solver.domain.quotas.quota_tree import QuotaFinding, QuotaTree
 __all__ = [
     "ClaimCharge",
     "DeviceQuota",
+    "QuotaCharges",
     "QuotaError",
     "QuotaFinding",
     "QuotaFleet",

@@ -111,3 +111,10 @@ class ClaimCharge(msgspec.Struct, frozen=True, kw_only=True):
     claim: ClaimId
     devices: tuple[DeviceId, ...]
     counts: tuple[tuple[QuotaKey, int, str], ...] = ()
+
+
+class QuotaCharges(msgspec.Struct, frozen=True, kw_only=True):
+    """What claims count; `keys` are all that was looked at: a claim holds nothing of a key that its charge lacks."""
+
+    keys: tuple[QuotaKey, ...] = ()
+    claims: tuple[ClaimCharge, ...] = ()

@@ -55,9 +55,10 @@ class Holdings:
     counted: int = 0
     charges: dict[int, Charge] = field(default_factory=dict)
     """By the identity of the claim."""
+    keys: tuple[QuotaKey, ...] = ()
+    """What is counted."""
     _news: dict[ClaimId, Claim] = field(default_factory=dict)
     """Claims that were counted since `drained` was called last."""
-    _keys: tuple[QuotaKey, ...] = ()
     _selectors: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     _claims: tuple[Claim, ...] = ()
     _slices: tuple[ResourceSlice, ...] = ()
@@ -70,8 +71,8 @@ class Holdings:
         """Count what a snapshot's claims hold of some keys."""
         wanted = {key.device_class for key in keys}
         known = {each.name: _selectors_of(each) for each in snapshot.classes if each.name in wanted}
-        if keys != self._keys or known != self._selectors:
-            self._keys, self._selectors = keys, known
+        if keys != self.keys or known != self._selectors:
+            self.keys, self._selectors = keys, known
             self._discharge(self._claims)
             self._claims = ()
         changed = self._follow_devices(snapshot)
@@ -142,7 +143,7 @@ class Holdings:
             self._add(claim.id.namespace, self.charges.pop(id(claim), ()), -1)
 
     def _charge(self, claim: Claim) -> None:
-        if claim.allocation is None or not self._keys:
+        if claim.allocation is None or not self.keys:
             return
         found = self.charge_of(claim)
         if found:
@@ -178,7 +179,7 @@ class Holdings:
         found: Counter[tuple[QuotaKey, str]] = Counter()
         for result in _results(claim):
             device = self._find(result.device)
-            for key in self._keys:
+            for key in self.keys:
                 if device is not None:
                     self._count(found, key, result, device)
                 elif _named_class(claim, result.request) == key.device_class and key.shape == QuotaShape.DEVICES:

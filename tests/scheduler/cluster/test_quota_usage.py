@@ -2,18 +2,22 @@
 
 from collections.abc import Callable, Iterable
 
+import pytest
 from msgspec.structs import replace
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
 from scheduler.cluster.quota_usage import QuotaUsage
-from solver.domain import Claim, ClaimCharge, ClaimId, LabelSelector, Namespace, QuotaKey
+from solver.domain import Claim, ClaimCharge, ClaimId, LabelSelector, Namespace, QuotaCharges, QuotaKey, QuotaResource
+from solver.domain.quantity import NANO
 from tests.support import builders as b
 from tests.support.cluster_builders import show
-from tests.support.quota_cases import devices, quota, whole_nodes
+from tests.support.quota_cases import devices, memory, quota, whole_nodes
 from tests.support.work import counted
 
 GPU, NODES = QuotaKey("gpu"), QuotaKey("gpu", shape="wholeNodes")
+MEMORY = QuotaKey("gpu", capacity="memory")
+EVERY = (GPU, MEMORY, NODES)
 EVERYBODY = LabelSelector()
 
 
@@ -27,6 +31,11 @@ def charge(claim: Claim, *counts: tuple[QuotaKey, int, str]) -> ClaimCharge:
     """What the worker says of a claim."""
     assert claim.allocation is not None
     return ClaimCharge(claim=claim.id, devices=tuple(each.device for each in claim.allocation.results), counts=counts)
+
+
+def said(*claims: ClaimCharge, keys: tuple[QuotaKey, ...] = (GPU, NODES)) -> QuotaCharges:
+    """An answer of the worker."""
+    return QuotaCharges(keys=keys, claims=claims)
 
 
 def cluster_of_namespaces(count: int) -> Cluster:
@@ -43,7 +52,7 @@ def cluster_of_namespaces(count: int) -> Cluster:
 def fleet_counted(cluster: Cluster, charges: Iterable[ClaimCharge] = ()) -> None:
     """The worker has counted the fleet."""
     usage = cluster.quota_usage()
-    usage.learn_unknown(charges)
+    usage.learn_unknown(said(*charges))
     usage.forget_unused(cluster.store.assumed_claims)
 
 
@@ -57,8 +66,10 @@ def work(act: Callable[[], object]) -> int:
 def test_what_a_quota_holds_costs_the_same_however_many_namespaces_it_has() -> None:
     costs = []
     for count in (20, 400):
-        usage = cluster_of_namespaces(count).quota_usage()
+        cluster = cluster_of_namespaces(count)
+        usage = cluster.quota_usage()
         assert (usage.held(0, GPU), usage.held(0, NODES)) == (count, 0)  # nodes are known once the worker says them
+        usage.learn(said(*(charge(each, (GPU, 1, "")) for each in cluster.store.assumed_claims.values())))
 
         def compared(usage: QuotaUsage = usage) -> None:
             assert list(usage.exceeded([ClaimId("ns1", "c1")])) == []
@@ -70,8 +81,8 @@ def test_what_a_quota_holds_costs_the_same_however_many_namespaces_it_has() -> N
 def test_sums_follow_the_tree() -> None:
     cluster = cluster_of_namespaces(3)
     usage = cluster.quota_usage()
-    usage.learn([charge(held("ns0", "c0", "n0"), (GPU, 1, ""), (NODES, 1, "n0"))])
-    usage.learn([charge(held("ns1", "c1", "n1"), (GPU, 1, ""), (NODES, 1, "n0"))])
+    usage.learn(said(charge(held("ns0", "c0", "n0"), (GPU, 1, ""), (NODES, 1, "n0"))))
+    usage.learn(said(charge(held("ns1", "c1", "n1"), (GPU, 1, ""), (NODES, 1, "n0"))))
     assert (usage.held(0, GPU), usage.held(0, NODES)) == (3, 1)
 
     cluster.apply(Change(kind=Kind.QUOTAS, key="all", value=quota("all", devices(9), whole_nodes(9), team="red")))
@@ -90,10 +101,10 @@ def test_nothing_is_left_of_claims_and_namespaces_that_are_gone() -> None:
     for n in range(100):
         claim = held("ns0", f"later{n}", f"n{n}")
         show(cluster, claim)
-        usage.learn([charge(claim, (GPU, 1, ""), (NODES, 1, f"n{n}"))])
+        usage.learn(said(charge(claim, (GPU, 1, ""), (NODES, 1, f"n{n}"))))
         cluster.apply(Change(kind=Kind.CLAIMS, key=str(claim.id), value=None))
         fleet_counted(cluster, [charge(claim, (GPU, 1, ""))])  # the worker has seen it, and says so late
-        usage.learn([charge(claim, (GPU, 1, ""))])
+        usage.learn(said(charge(claim, (GPU, 1, ""))))
     for _ in range(2):
         fleet_counted(cluster)
     assert _size(usage) == size
@@ -103,12 +114,78 @@ def test_nothing_is_left_of_claims_and_namespaces_that_are_gone() -> None:
 def test_what_the_worker_says_of_a_claim_that_is_to_be_made_is_kept_until_it_is() -> None:
     cluster = cluster_of_namespaces(1)
     new = held("ns0", "new")
-    cluster.quota_usage().learn([charge(new, (GPU, 4, ""))])
+    cluster.quota_usage().learn(said(charge(new, (GPU, 4, ""))))
     fleet_counted(cluster)
     show(cluster, new)
     for _ in range(3):
         fleet_counted(cluster)
     assert cluster.quota_usage().held(0, GPU) == 1 + 4
+
+
+def one_limit(*resources: QuotaResource) -> tuple[Cluster, Claim]:
+    """One namespace, whose quota has limits, and a claim of its own that counts one of each."""
+    cluster, own = Cluster(), held("ns0", "own")
+    show(cluster, Namespace(name="ns0"))
+    cluster.apply(Change(kind=Kind.QUOTAS, key="all", value=replace(quota("all", *resources), selector=EVERYBODY)))
+    show(cluster, own)
+    cluster.quota_usage().learn(said(charge(own, (GPU, 1, ""), (MEMORY, 1, ""), (NODES, 1, "n0")), keys=EVERY))
+    return cluster, own
+
+
+@pytest.mark.parametrize(
+    ("resource", "key", "says"),
+    [
+        pytest.param(devices(2), GPU, "", id="room for both"),
+        pytest.param(devices(1), GPU, "not known yet for devices of class gpu", id="devices"),
+        pytest.param(whole_nodes(1), NODES, "not known yet for nodes with devices of class gpu", id="nodes"),
+        pytest.param(memory(100), MEMORY, "not known yet for", id="any amount of a capacity"),
+    ],
+)
+def test_a_limit_counts_what_a_claim_may_hold_that_the_worker_has_not_spoken_of(
+    resource: QuotaResource, key: QuotaKey, says: str
+) -> None:
+    """Another scheduler allocates by another class of the same device while a decision is made."""
+    cluster, own = one_limit(resource)
+    usage = cluster.quota_usage()
+    assert list(usage.exceeded((own.id,))) == []
+    other = replace(held("ns0", "other", "n1"), requests=(b.request("r", "another-name"),))
+    show(cluster, other)
+    found = list(usage.exceeded((own.id,)))
+    assert [says in each for each in found] == ([True] if says else [])
+    usage.learn(said(charge(other), keys=EVERY))
+    assert list(usage.exceeded((own.id,))) == []
+    usage.learn(said(charge(other, (key, 1000 * NANO, "n1" if key is NODES else "")), keys=EVERY))
+    assert len(list(usage.exceeded((own.id,)))) == 1
+
+
+def test_what_was_said_before_a_quota_counts_something_else_says_nothing_of_that() -> None:
+    cluster, own = one_limit(devices(1))
+    other = replace(quota("all", devices(1), whole_nodes(0)), selector=EVERYBODY)
+    cluster.quota_usage().learn(said(charge(own, (GPU, 1, ""))))
+    cluster.quota_usage().learn(said(charge(own, (GPU, 1, "")), keys=(GPU,)))
+    cluster.apply(Change(kind=Kind.QUOTAS, key="all", value=other))
+    (found,) = cluster.quota_usage().exceeded((own.id,))
+    assert "not known yet for nodes with devices of class gpu" in found
+    fleet_counted(cluster, [charge(own, (GPU, 1, ""), (NODES, 1, "n0"))])
+    (found,) = cluster.quota_usage().exceeded((own.id,))
+    assert "its limit is 0" in found
+
+
+def test_a_namespace_that_comes_costs_its_own_claims_and_no_others() -> None:
+    costs = []
+    for count in (20, 400):
+        cluster = cluster_of_namespaces(4)
+        show(cluster, [held("ns0", f"more{n}") for n in range(count)])
+        cluster.quota_usage()
+
+        def comes(cluster: Cluster = cluster) -> None:
+            cluster.apply(Change(kind=Kind.NAMESPACES, key="new", value=Namespace(name="new")))
+            cluster.quota_usage()
+            cluster.apply(Change(kind=Kind.NAMESPACES, key="new", value=None))
+            cluster.quota_usage()
+
+        costs.append(work(comes))
+    assert costs[0] == costs[1]
 
 
 def _size(usage: QuotaUsage) -> int:

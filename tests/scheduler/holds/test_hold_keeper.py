@@ -1,5 +1,6 @@
 """The keeper makes holds and brings each to its end, whatever the API server answers and whoever leads."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -349,3 +350,27 @@ async def test_the_end_of_a_pod_costs_the_same_however_many_places_are_for_its_l
             stage.see(gone(pod))
         costs.append(found.lines)
     assert costs[1] <= 1.3 * costs[0]
+
+
+@pytest.mark.parametrize("is_first_awaited_first", [True, False])
+async def test_of_two_overlapping_requests_the_first_gets_the_room(
+    stage: HoldStage,
+    is_first_awaited_first: bool,  # noqa: FBT001
+) -> None:
+    first, second = stage.keeper.hold(request(name="z")), stage.keeper.hold(request(name="a"))
+    made = (first, second) if is_first_awaited_first else (second, first)
+    found = await asyncio.gather(*made, return_exceptions=True)
+    hold, refused = found if is_first_awaited_first else found[::-1]
+    assert hold == stage.server.stored["z"]
+    assert isinstance(refused, HoldRefused)
+    assert "gpu-0" in str(refused)
+    assert (list(stage.server.stored), stage.is_held(), stage.freed()) == (["z"], True, 1)
+
+
+async def test_what_is_stored_meanwhile_keeps_its_room(stage: HoldStage) -> None:
+    """It was refused to nobody: the one that came after it sees it, whether the watch shows it or not."""
+    stage.is_watching = False
+    hold = await stage.keeper.hold(request(name="z"))
+    with pytest.raises(HoldRefused, match="gpu-0"):
+        await stage.keeper.hold(request(name="a"))
+    assert list(stage.server.stored) == [hold.name]

@@ -1,6 +1,6 @@
 """What is done next for a plan, at every state of plan and cluster; also when the leader before ended in between."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -26,6 +26,7 @@ def act(
     placed: bool = True,
     is_open: bool = True,
     taken: Mapping[str, str] | None = None,
+    being_used: Collection[str] = (),
     settings: RepairSettings = SETTINGS,
     halted: str = "",
 ) -> NextAct:
@@ -40,7 +41,8 @@ def act(
     view = ClusterView(
         pod=lambda each: (pods or {}).get(each.name),
         rooms=held,
-        is_open=lambda place: is_open if taken is None else place not in taken,
+        is_open=lambda place: is_open if taken is None else place not in taken and place not in being_used,
+        is_being_used=lambda place: place in being_used,
         successor=successor,
         are_wanted_placed=lambda: placed,
     )
@@ -212,3 +214,40 @@ def test_a_place_that_a_pod_of_another_controller_has_used_is_not_swapped() -> N
 
     fails = act(moves, pods={"b": b_runs}, rooms=(1, 2), taken={"hold/b": "new"})
     assert [(each.uid, each.state) for each in fails.noted] == [("uid-b", MoveState.FAILED)]
+
+
+B_RUNS = replace(RUNS, id=PodId("team", "b"), uid="uid-b")
+
+
+def two_noted(*, age: float = 1, step: int = 2) -> RepairPlan:
+    noted = [replace(evicted(name, age), place=f"hold/{name}") for name in ("a", "b")]
+    return plan(move("a", step=1), move("b", step=step), done=noted)
+
+
+def test_a_pod_whose_place_is_just_being_used_waits_until_that_is_seen_and_gets_the_place_that_is_left() -> None:
+    """The successor of `a` is assumed to be bound with the place of `b`, but no watch shows it yet."""
+    assert act(two_noted(), pods={"b": B_RUNS}, taken={}, being_used=["hold/b"]) == NextAct(Act.WAIT)
+    seen = act(two_noted(), pods={"b": B_RUNS}, taken={"hold/b": "new"})
+    assert [(each.uid, each.state, each.place) for each in seen.noted] == [
+        ("uid-b", MoveState.EVICTING, "hold/a"),
+        ("uid-a", MoveState.EVICTING, "hold/b"),
+    ]
+    refused = act(two_noted(), pods={"b": B_RUNS}, taken={})  # the binding: the place is open again
+    assert (refused.act, [each.name for each in refused.moves]) == (Act.EVICT, ["b"])
+
+
+def test_a_place_that_is_being_used_for_too_long_is_waited_for_no_more() -> None:
+    late = act(two_noted(age=101), pods={"b": B_RUNS}, taken={}, being_used=["hold/a", "hold/b"])
+
+    assert [(each.uid, each.state) for each in late.noted] == [("uid-a", MoveState.FAILED), ("uid-b", MoveState.FAILED)]
+    assert "it was not evicted within 100 s" in late.noted[1].message
+
+
+def test_none_of_a_step_is_evicted_while_a_place_of_it_is_being_used() -> None:
+    """Pods that restart together are evicted together."""
+    together = two_noted(step=1)
+
+    waits = act(together, pods={"a": RUNS, "b": B_RUNS}, taken={}, being_used=["hold/b"])
+    assert waits == NextAct(Act.WAIT)
+    apart = act(two_noted(), pods={"a": RUNS, "b": B_RUNS}, taken={}, being_used=["hold/b"])
+    assert (apart.act, [each.name for each in apart.moves]) == (Act.EVICT, ["a"])

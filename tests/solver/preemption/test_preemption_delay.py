@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from solver import solve, verify
-from solver.domain import Batch, Budget, Plan, Pod, Policy, ReasonCode
+from solver.domain import Batch, Budget, Plan, Pod, Policy, ReasonCode, Snapshot
 from tests.support import builders as b
-from tests.support.preemption_cases import FINALIZER, RULES, decide, running, victims
+from tests.support.preemption_cases import FINALIZER, RULES, decide, holding, running, victims
 from tests.support.quota_cases import devices, namespaces, quota
 
 DELAYED = replace(RULES, delay_seconds=60)
@@ -152,3 +152,61 @@ def test_the_checker_refuses_an_eviction_that_comes_too_early(
     batch = Batch(pods=(high,), preemption_waits=tuple((high.uid, seconds) for _, seconds in waits))
     found = verify.check(snapshot, batch, plan, Policy(preemption=DELAYED))
     assert ["before the delay of 60 s" in each.message for each in found] == [True] * is_refused
+
+
+def gang_of_quota(minimum: int, waited: int) -> tuple[Snapshot, Batch, Policy]:
+    """A launcher without devices, which a node would help, and a worker whose device only a quota keeps back."""
+    held = b.held("old", b.result("r", "gpu-0", "n0"), node_name="n0", namespace="red")
+    held = replace(held, reserved_for=(b.consumer("old", "red"),), finalizers=(FINALIZER,))
+    old = replace(b.pod("old", "old", namespace="red", node_name="n0"), started=0)
+    gang = b.gang("g", minimum, members=2, namespace="red")
+    launcher = b.pod("launcher", namespace="red", cpu=3, priority=10)
+    worker = b.pod("worker", "new", namespace="red", priority=10)
+    snapshot = b.snapshot(
+        *(b.node("n0", cpu=2), b.node("n1", cpu=4), b.gpu_slice("n0", count=2), b.gpu_class(), namespaces()),
+        *(old, held, running("low", "n1", cpu=4), b.claim("new", b.request("r"), namespace="red")),
+    )
+    pods = tuple(replace(each, gang=gang.id) for each in (launcher, worker))
+    batch = Batch(pods=pods, gangs=(gang,), preemption_waits=tuple((each.uid, waited) for each in pods if waited))
+    policy = Policy(preemption=replace(DELAYED, frees_devices=True))
+    return replace(snapshot, quotas=(quota("red", devices(1), team="red"),)), batch, policy
+
+
+@pytest.mark.parametrize(
+    ("minimum", "waited", "evicted"),
+    [(1, 0, []), (1, 60, ["low", "old"]), (2, 0, ["low", "old"])],
+    ids=["one of them would start on a node that comes", "the delay is over", "no node helps them"],
+)
+def test_a_gang_waits_for_a_node_unless_a_quota_keeps_all_of_it_back(
+    minimum: int, waited: int, evicted: list[str]
+) -> None:
+    snapshot, batch, policy = gang_of_quota(minimum, waited)
+    plan = solve(snapshot, batch, policy, Budget.unbounded())
+    assert verify.check(snapshot, batch, plan, policy) == ()
+    assert victims(plan) == evicted
+    delayed = {ReasonCode.PREEMPTION_DELAYED in {reason.code for reason in each.reasons} for each in plan.unplaced}
+    assert delayed == {not evicted}
+
+
+def test_the_checker_excepts_of_a_gang_only_the_pods_that_a_quota_keeps_back() -> None:
+    snapshot, batch, policy = gang_of_quota(1, 60)
+    plan = solve(snapshot, batch, policy, Budget.unbounded())
+    found = verify.check(snapshot, replace(batch, preemption_waits=()), plan, policy)
+    early = [each.subject for each in found if "before the delay of 60 s" in each.message]
+    assert early == [str(batch.pods[0].id)]
+
+
+def test_a_nominated_pod_waits_for_the_device_of_a_pod_that_is_gone_though_evictions_are_held_back() -> None:
+    """The claim of that pod is not deallocated yet."""
+    high = replace(b.pod("high", "new", priority=10), nominated_node_name="n1")
+    snapshot = b.snapshot(
+        *(b.node("n1", cpu=4), b.gpu_slice("n1", count=1), b.gpu_class()),
+        *(holding("gone", "n1", "gpu-0"), b.claim("new", b.request("r")), running("low", "n1", cpu=1)),
+    )
+    batch, policy = Batch(pods=(high,), preemption_waits=((high.uid, 0),)), Policy(preemption=DELAYED)
+    plan = solve(snapshot, batch, policy, Budget.unbounded())
+    assert verify.check(snapshot, batch, plan, policy) == ()
+    (found,) = plan.preemptions
+    assert (found.victims, [each.node for each in found.placements]) == ((), ["n1"])
+    codes = [each.code for each in plan.unplaced[0].reasons]
+    assert (codes[0], ReasonCode.PREEMPTION_DELAYED in codes) == (ReasonCode.PREEMPTING, False)

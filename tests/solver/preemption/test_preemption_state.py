@@ -1,13 +1,16 @@
 """Several preemptors of one priority: common victims, and nodes such that all of them are served."""
 
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from solver import solve
-from solver.domain import Batch, Budget, Gang, GangId, Plan, Pod, Policy, PreemptionRules, ReasonCode, Snapshot
+from solver.domain import Batch, Budget, Gang, GangId, Plan, Pod, PodId, Policy, PreemptionRules, ReasonCode, Snapshot
 from solver.preemption import victim_model
+from solver.preemption.preemption_delay import DelayedPreemptors
 from solver.verify import check
 from tests.support import builders as b
 from tests.support.neighbour_builders import spread
@@ -319,3 +322,31 @@ def test_preemptors_are_one_preemption_where_a_victim_holds_a_device_that_severa
 
     (found,) = plan.preemptions
     assert {each.pod.name for each in found.placements} == {"here", "there"}
+
+
+class _Turns(AbstractSet[PodId]):
+    """A set of one pod that counts how often it is read as a whole."""
+
+    count = 0
+    pod = PodId("default", "other")
+
+    def __contains__(self, key: object) -> bool:
+        return key == self.pod
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[PodId]:
+        self.count += 1
+        return iter((self.pod,))
+
+
+@pytest.mark.parametrize("pods", [2, 20])
+def test_pods_that_are_delayed_are_looked_at_once_for_all_preemptors(
+    pods: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delayed = _Turns()
+    monkeypatch.setattr(DelayedPreemptors, "pods", property(lambda _: delayed))
+    plan = decided(two_nodes(), *highs(*([4] * pods)))
+    assert len(plan.unplaced) == pods
+    assert delayed.count == 1

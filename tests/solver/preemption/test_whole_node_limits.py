@@ -109,3 +109,14 @@ def test_a_quota_keeps_the_nodes_that_it_is_guaranteed_though_it_gives_devices_b
     blue = [running(f"blue-{each[1]}{each[3]}", each, "blue") for each in ("n0/0", "n0/1", "n1/0", "n1/1")]
     assert len(victims(decide(cluster(*blue, quotas=quotas), priority=0))) == 1
     assert victims(decide(cluster(*blue, quotas=quotas), priority=0, count=2)) == []  # of one node
+
+
+def test_pods_that_give_up_no_node_are_reclaimed_whatever_nodes_their_quota_lacks() -> None:
+    """With a guarantee of three nodes it has one too few, and others of it keep both that it has in use."""
+    for guarantee in (2, 3):
+        quotas = (
+            quota("red", devices(guarantee=4), team="red"),
+            quota("blue", replace(whole_nodes(None), guarantee=guarantee), team="blue"),
+        )
+        blue = [running(f"blue-{each[1]}{each[3]}", each, "blue") for each in ("n0/0", "n0/1", "n1/0", "n1/1")]
+        assert victims(decide(cluster(*blue, quotas=quotas), priority=0)) == ["blue-00"]

@@ -381,8 +381,8 @@ def test_nodes_are_added_for_the_pods_that_do_not_run(tmp_path: Path, cluster: P
     web["spec"]["replicas"] = 1
     m.write_yaml(file, web)
     assert m.run("fit", "-f", file, "--cluster", deployed, "--add-nodes") == 0
-    answer = capsys.readouterr()
-    assert (answer.out, "all pods of the file run already" in answer.err) == ("", True)
+    told = capsys.readouterr()
+    assert (told.out, "all pods of the file run already" in told.err) == ("", True)
     others = [m.pod(f"other{number}", template_name="t") for number in range(3)]
     m.write_json(deployed, [*json.loads(deployed.read_text())["items"], *others])
     assert m.run("fit", "-f", file, "--cluster", deployed, "--add-nodes", "-o", "json") == 0

@@ -77,7 +77,7 @@ async def test_events_are_the_rows_of_dovetail_history_the_newest_first() -> Non
     found = await decision_answers.answer(Scheduler().ask, Query())
     rows = [(each.pod, each.what, each.node, each.devices, each.why) for each in found.events]
     assert rows == [
-        ("a", "Bound", "n1", "gpu-0 … gpu-2 (gpu.example.com)", "after 1.5 s"),
+        ("a", "Bound", "n1", "gpu-0 … gpu-2 (gpu.example.com)", ""),
         ("b", "Nominated", "n2", "", "1 pod is evicted for it"),
         ("b", "Waits", "", "", "no device is free (the last of 2 decisions)"),
     ]

@@ -16,8 +16,7 @@ from scheduler.repair.plan_record import PlanRecord
 from scheduler.settings import Settings
 from scheduler.worker import frames
 from scheduler.worker.decision_recorder import DecisionRecorder
-from scheduler.worker.recording import Record, RepairRecord
-from scheduler.worker.repair_planning import seen_by_repairs
+from scheduler.worker.recording import Record, RepairRecord, seen_by_repairs
 from scheduler.worker.supervisor import WorkerSupervisor
 from solver.domain import Batch, Policy, Relocation, RepairGoal, Snapshot
 

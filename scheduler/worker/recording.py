@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from scheduler import private_file
+from solver import as_running
 from solver.domain import (
     DEFAULT_COST_UNITS,
     Batch,
@@ -26,6 +27,7 @@ from solver.domain import (
     RepairRules,
     Snapshot,
     StageStop,
+    open_seats,
 )
 
 API_VERSION: Final = "record.dovetail.dev/v1alpha1"
@@ -35,6 +37,9 @@ _MOST_READ: Final = 1024 * 1024 * 1024
 """The largest file that is read, in bytes."""
 
 _json: Final = msgspec.json.encode
+
+_REPAIR: Final = "RepairPlan"
+"""The kind of the owner of holds that repairs make; there is one plan at a time."""
 
 
 class FolderLimits(NamedTuple):
@@ -153,6 +158,11 @@ def without_parameters(record: Record) -> Record:
         ),
     )
     return msgspec.structs.replace(record, snapshot=snapshot)
+
+
+def seen_by_repairs(snapshot: Snapshot) -> Snapshot:
+    """Return a cluster as repairs see it: room that others hold counts as taken."""
+    return as_running(snapshot, (seat for seat in open_seats(snapshot.holds) if seat.hold.owner.kind != _REPAIR))
 
 
 def _stripped_claim(claim: Claim) -> Claim:

@@ -3,11 +3,10 @@
 from typing import Final
 
 from scheduler.worker import frames
-from solver import SolverCache, as_running, goals_of, plan_moves, verify
-from solver.domain import Batch, Budget, GoalKind, Move, Relocation, RepairGoal, Snapshot, Violation, open_seats
+from scheduler.worker.recording import seen_by_repairs
+from solver import SolverCache, goals_of, plan_moves, verify
+from solver.domain import Batch, Budget, GoalKind, Move, Relocation, RepairGoal, Snapshot, Violation
 
-_OWNER: Final = "RepairPlan"
-"""The kind of the owner of holds that repairs make; there is one plan at a time."""
 _MOST_GOALS: Final = 16
 """Goals that are tried in one look at the fleet."""
 
@@ -29,11 +28,6 @@ def repair_planned(order: frames.PlanRepair, cache: SolverCache, snapshot: Snaps
             return frames.RepairPlanned(id=order.id, goal=goal, found=found, failures=tuple(failures))
         failures.append((goal.subject, _why(found)))
     return frames.RepairPlanned(id=order.id, failures=tuple(failures))
-
-
-def seen_by_repairs(snapshot: Snapshot) -> Snapshot:
-    """Return a cluster in which room that others hold counts as taken."""
-    return as_running(snapshot, (seat for seat in open_seats(snapshot.holds) if seat.hold.owner.kind != _OWNER))
 
 
 def _gone(snapshot: Snapshot, order: frames.PlanRepair, cache: SolverCache) -> tuple[Violation, ...]:

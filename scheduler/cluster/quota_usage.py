@@ -104,7 +104,10 @@ class QuotaUsage:
 
     def learn(self, charges: QuotaCharges) -> None:
         """Take what the worker says of claims."""
-        number = self._number_of(charges.keys)
+        keys = frozenset(charges.keys)
+        if keys not in self._keys:
+            self._keys.append(keys)
+        number = self._keys.index(keys)
         for each in charges.claims:
             self._charges[each.claim] = _Said(each.devices, each.counts, number)
             if each.claim in self._counted:
@@ -171,7 +174,8 @@ class QuotaUsage:
         limits: dict[tuple[int, QuotaKey], int] = {}
         for claim in claims:
             counted = self._counted.get(claim)
-            counts, known = (counted.counts, self._keys[counted.keys]) if counted is not None else ((), self._keys[0])
+            counts, keys = (counted.counts, counted.keys) if counted is not None else ((), _UNSAID)
+            known = self._keys[keys]
             concerned = {key for key, _, _ in counts}
             chain = self._tree.chain(claim.namespace)
             limited = ((index, each) for index in chain for each in self._tree.quotas[index].resources)
@@ -204,12 +208,6 @@ class QuotaUsage:
                     found += sum(not each.admin_access for each in counted.claim.allocation.results)
                     found -= sum(amount for known, amount, _ in counted.counts if known == key)
         return found
-
-    def _number_of(self, keys: tuple[QuotaKey, ...]) -> int:
-        known = frozenset(keys)
-        if known not in self._keys:
-            self._keys.append(known)
-        return self._keys.index(known)
 
     def sharing(self, namespace: str) -> tuple[str, ...]:
         """Return the namespaces that share a quota with one, itself included; none where it has no quota."""

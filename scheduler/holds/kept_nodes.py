@@ -72,8 +72,7 @@ class KeptNodes:
         """Write what has changed since the last look, of so many nodes at a time."""
         if not self._is_listed and self._sent.try_start(""):
             await self._list()
-        places = (place for hold in self._cluster.holds.values() for place in hold.open_places)
-        nodes = (self._cluster.store.nodes.get(place.node) for place in places)
+        nodes = map(self._cluster.store.nodes.get, self._cluster.holds.nodes)
         held = {node.name: node.uid for node in nodes if node is not None}
         over = sorted(self._kept.keys() - held.keys())
         wanted = (node for node in sorted(held) if held[node] != self._kept.get(node) and node not in self._of_others)

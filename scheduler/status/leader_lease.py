@@ -65,7 +65,7 @@ async def read_lease(client: Client, namespace: str, name: str) -> SeenLease | N
         later = await _lease_now(client, namespace, name)
         is_renewed = later is not None and bool(later.holder) and later.spec.renew_time != found.spec.renew_time
         found = later if later is not None and is_renewed else found
-    return SeenLease(found.holder, is_renewed, _age(found), found.is_drained, decode_report(found.report))
+    return _seen(found, is_renewed=is_renewed)
 
 
 async def look_at_lease(client: Client, namespace: str, name: str) -> SeenLease | None:
@@ -78,9 +78,8 @@ async def look_at_lease(client: Client, namespace: str, name: str) -> SeenLease 
     found = await _lease_now(client, namespace, name)
     if found is None:
         return None
-    age = _age(found)
-    is_renewed = bool(found.holder) and age <= (found.spec.lease_duration_seconds or 0)
-    return SeenLease(found.holder, is_renewed, age, found.is_drained, decode_report(found.report))
+    is_renewed = bool(found.holder) and _age(found) <= (found.spec.lease_duration_seconds or 0)
+    return _seen(found, is_renewed=is_renewed)
 
 
 class ToldReservations(NamedTuple):
@@ -128,6 +127,10 @@ def told_reservations(access: ClusterAccess, namespace: str, election: LeaderEle
         why = f"Lease {namespace}/{name} cannot be read: {error}"
     problem = f"which nodes are reserved for starving pods is not known, and the answer is as if none were: {why}"
     return ToldReservations(problem=problem, is_read=False)
+
+
+def _seen(lease: Lease, *, is_renewed: bool) -> SeenLease:
+    return SeenLease(lease.holder, is_renewed, _age(lease), lease.is_drained, decode_report(lease.report))
 
 
 async def _lease_now(client: Client, namespace: str, name: str) -> Lease | None:

@@ -118,6 +118,11 @@ class HoldCache:
         """Return a hold as the watch last gave it."""
         return self._observed.get(name)
 
+    @property
+    def nodes(self) -> Collection[str]:
+        """The nodes with open places."""
+        return self._on_node.keys()
+
     def seats_on(self, node: str) -> Collection[Seat]:
         """Return the open places on a node."""
         return self._on_node.get(node, {}).values()
@@ -150,9 +155,8 @@ class HoldCache:
         if before == after:
             return ()
         if before is not None and after is not None and before.places == after.places:
-            after = msgspec.structs.replace(
-                after, places=before.places
-            )  # what follows them by identity need not change
+            # What follows them by identity need not change.
+            after = msgspec.structs.replace(after, places=before.places)
         self._observed.replace(name, after)
         if after is not None:
             self._made.pop(name, None)

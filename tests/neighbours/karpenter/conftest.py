@@ -16,7 +16,7 @@ from e2e.neighbours import programs
 from e2e.neighbours.karpenter import Karpenter
 from tests.support.controlplane import SYNC_SECONDS
 from tests.support.karpenter_world import TYPES, KarpenterWorld
-from tests.support.repair_world import COMPONENTS
+from tests.support.repair_world import grant_held_nodes
 
 SCHEDULER = "dovetail"
 PREEMPTION = {"devices": True, "minimumRunSeconds": 0}
@@ -43,8 +43,7 @@ def karpenter(pytestconfig: pytest.Config) -> Iterator[Karpenter]:
 def account(karpenter: Karpenter) -> Path:
     """The kubeconfig of Dovetail's account, which may annotate nodes with held room."""
     installed = install(karpenter.plane)
-    role = COMPONENTS / "held-nodes" / "clusterrole.yaml"
-    karpenter.plane.kubectl("apply", "--server-side", "-f", str(role))
+    grant_held_nodes(karpenter.plane)
     return installed
 
 

@@ -252,6 +252,7 @@ class HoldChanges(RuleBasedStateMachine):
 
 def assert_indexed(cache: HoldCache) -> None:
     seats = {seat.id: seat.place for seat in open_seats(cache.values())}
+    assert set(cache.nodes) == {place.node for place in seats.values()}
     for name in NODES:
         on = {key: place for key, place in seats.items() if place.node == name}
         assert {seat.id: seat.place for seat in cache.seats_on(name)} == on

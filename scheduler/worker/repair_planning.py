@@ -1,5 +1,6 @@
 """What a child of the worker does for the repairing controller: find moves, or judge those that are planned."""
 
+from itertools import groupby
 from typing import Final
 
 from scheduler.worker import frames
@@ -8,7 +9,7 @@ from solver import SolverCache, goals_of, plan_moves, verify
 from solver.domain import Batch, Budget, GoalKind, Move, Relocation, RepairGoal, Snapshot, Violation
 
 _MOST_GOALS: Final = 16
-"""Goals that are tried in one look at the fleet."""
+"""Goals of a kind that are tried in one look at the fleet."""
 
 
 def repair_planned(order: frames.PlanRepair, cache: SolverCache, snapshot: Snapshot) -> frames.RepairPlanned:
@@ -18,15 +19,19 @@ def repair_planned(order: frames.PlanRepair, cache: SolverCache, snapshot: Snaps
         violations = _gone(snapshot, order, cache) or still_possible(snapshot, order.goal, order.planned, order)
         return frames.RepairPlanned(id=order.id, goal=order.goal, violations=violations)
     goals = goals_of(snapshot, order.waiting, order.policy, order.targets, cache)
+    kinds = [tuple(kind) for _, kind in groupby(goals, lambda goal: goal.kind)]
     failures: list[tuple[str, str]] = []
     budget = Budget(seconds=order.seconds, deterministic_seconds=order.seconds, workers=order.workers)
-    for goal in [goal for goal in goals if goal.subject not in order.skipped][:_MOST_GOALS]:
-        if budget.should_stop():
-            break
-        found = plan_moves(snapshot, goal, order.policy, budget, order.rules)
-        if found.is_found and found.moves and found.is_stepwise:
-            return frames.RepairPlanned(id=order.id, goal=goal, found=found, failures=tuple(failures))
-        failures.append((goal.subject, _why(found)))
+    for number, kind in enumerate(kinds, start=1):
+        # Each kind has its share: however many pods wait that no moves help, failed devices are looked at, too.
+        part = budget.until(number / len(kinds))
+        for goal in [goal for goal in kind if goal.subject not in order.skipped][:_MOST_GOALS]:
+            if part.should_stop():
+                break
+            found = plan_moves(snapshot, goal, order.policy, part, order.rules)
+            if found.is_found and found.moves and found.is_stepwise:
+                return frames.RepairPlanned(id=order.id, goal=goal, found=found, failures=tuple(failures))
+            failures.append((goal.subject, _why(found)))
     return frames.RepairPlanned(id=order.id, failures=tuple(failures))
 
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from scheduler.cluster import Cluster
 from scheduler.kube import repair_plans
 from scheduler.kube.client import Client
-from scheduler.kube.repair_plans import PlanDecision, PlanState, PlanStatus, RepairPlan
+from scheduler.kube.repair_plans import MoveState, PlanDecision, PlanState, PlanStatus, RepairPlan
 from scheduler.kube.writer import Writer
 from scheduler.observe import logs
 from scheduler.placement_check.podset_pods import is_expected
@@ -75,7 +75,11 @@ class Advisor:
         found = Relocation(
             is_found=True, moves=left, placements=solved.found.placements, allocations=solved.found.allocations
         )
-        answer = await self._ask(record, solved.goal, found)
+        begun = (plan.progress(move.pod_uid) for move in solved.found.moves)
+        under_way = tuple(
+            (each.uid, each.place) for each in begun if each is not None and each.state is MoveState.EVICTING
+        )
+        answer = await self._ask(record, solved.goal, found, under_way)
         first = next(iter(answer.violations), None)
         return "" if first is None else f"{first.subject}: {first.message}"
 
@@ -123,7 +127,11 @@ class Advisor:
         )
 
     async def _ask(
-        self, record: PlanRecord, goal: RepairGoal | None = None, planned: Relocation | None = None
+        self,
+        record: PlanRecord,
+        goal: RepairGoal | None = None,
+        planned: Relocation | None = None,
+        under_way: tuple[tuple[str, str], ...] = (),
     ) -> frames.RepairPlanned:
         for subject, (at, _) in list(self._failed.items()):
             if record.now - at > _RETRY_SECONDS:
@@ -146,6 +154,7 @@ class Advisor:
                 workers=solver.workers,
                 goal=goal,
                 planned=planned,
+                under_way=under_way,
                 limits=limits,
             )
 

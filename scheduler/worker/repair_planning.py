@@ -5,7 +5,7 @@ from typing import Final
 
 from scheduler.worker import frames
 from scheduler.worker.recording import seen_by_repairs
-from solver import SolverCache, goals_of, plan_moves, verify
+from solver import SolverCache, goals_of, once_left, plan_moves, verify
 from solver.domain import Batch, Budget, GoalKind, Move, Relocation, RepairGoal, Snapshot, Violation
 
 _MOST_GOALS: Final = 16
@@ -14,8 +14,10 @@ _MOST_GOALS: Final = 16
 
 def repair_planned(order: frames.PlanRepair, cache: SolverCache, snapshot: Snapshot) -> frames.RepairPlanned:
     """Answer an order; room that repairs hold is theirs, other room counts as taken."""
-    snapshot = seen_by_repairs(snapshot)
+    snapshot = seen_by_repairs(snapshot, [place for _, place in order.under_way])
     if order.goal is not None and order.planned is not None:
+        waiting = (*order.waiting.pods, *order.goal.wanted.pods)
+        snapshot = once_left(snapshot, [uid for uid, _ in order.under_way], waiting)
         violations = _gone(snapshot, order, cache) or still_possible(snapshot, order.goal, order.planned, order)
         return frames.RepairPlanned(id=order.id, goal=order.goal, violations=violations)
     goals = goals_of(snapshot, order.waiting, order.policy, order.targets, cache)

@@ -21,7 +21,7 @@ from scheduler.worker.supervisor import WorkerSupervisor
 from solver.domain import Batch, Policy, Relocation, RepairGoal, Snapshot
 
 _RETRY_SECONDS: Final = 300.0
-"""After so long a goal that no moves reach is tried again."""
+"""After so long, at the earliest, a goal that no moves reach is tried again."""
 _LIMIT_FACTOR: Final = 2
 _START_SECONDS: Final = 10.0
 """A child has some more than planning may take: the search looks at the clock only now and then."""
@@ -133,11 +133,12 @@ class Advisor:
         planned: Relocation | None = None,
         under_way: tuple[tuple[str, str], ...] = (),
     ) -> frames.RepairPlanned:
-        for subject, (at, _) in list(self._failed.items()):
-            if record.now - at > _RETRY_SECONDS:
-                del self._failed[subject]
         repair, solver = self._settings.repair, self._settings.solver
-
+        # None is tried again before all others had their turn, however many looks that takes.
+        turn_seconds = repair.interval_seconds * len(self._failed) / frames.MOST_GOALS
+        for subject, (at, _) in list(self._failed.items()):
+            if record.now - at > max(_RETRY_SECONDS, turn_seconds):
+                del self._failed[subject]
         seconds = _LIMIT_FACTOR * repair.planning_seconds + _START_SECONDS
         limits = frames.IsolationLimits(end_seconds=seconds, cpu_seconds=seconds, memory_limit_mib=_MEMORY_MIB)
 

@@ -192,6 +192,10 @@ class FleetAnswered(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     document: msgspec.Raw
 
 
+MOST_GOALS: Final = 16
+"""Goals of a kind that are tried for one `PlanRepair`."""
+
+
 class PlanRepair(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """
     Shell → worker: look for the most important goal of a repair that moves can reach, in a child.

@@ -1,15 +1,11 @@
 """What a child of the worker does for the repairing controller: find moves, or judge those that are planned."""
 
 from itertools import groupby
-from typing import Final
 
 from scheduler.worker import frames
 from scheduler.worker.recording import seen_by_repairs
 from solver import SolverCache, goals_of, once_left, plan_moves, verify
 from solver.domain import Batch, Budget, GoalKind, Move, Relocation, RepairGoal, Snapshot, Violation
-
-_MOST_GOALS: Final = 16
-"""Goals of a kind that are tried in one look at the fleet."""
 
 
 def repair_planned(order: frames.PlanRepair, cache: SolverCache, snapshot: Snapshot) -> frames.RepairPlanned:
@@ -27,7 +23,7 @@ def repair_planned(order: frames.PlanRepair, cache: SolverCache, snapshot: Snaps
     for number, kind in enumerate(kinds, start=1):
         # Each kind has its share: however many pods wait that no moves help, failed devices are looked at, too.
         part = budget.until(number / len(kinds))
-        for goal in [goal for goal in kind if goal.subject not in order.skipped][:_MOST_GOALS]:
+        for goal in [goal for goal in kind if goal.subject not in order.skipped][: frames.MOST_GOALS]:
             if part.should_stop():
                 break
             found = plan_moves(snapshot, goal, order.policy, part, order.rules)

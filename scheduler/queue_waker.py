@@ -30,7 +30,7 @@ class QueueWaker:
             if isinstance(transition.after, DeviceHold):
                 self._room_held(transition.before, transition.after)
             if (told := self._cluster.told(transition)) is not None:
-                self._queue.wake(told)
+                self._queue.wake(told, self._cluster.heirs(told))
             for pod in self._cluster.unblocked(transition):
                 self._queue.victims_gone(pod, self._clock())
             if transition.conflict is not None:

@@ -87,7 +87,7 @@ DIFFERENCES: Final = (
     Difference(
         name="All while a pool is in flux",
         rule="allocationMode All with pools that are not published whole",
-        theirs="such a pool ends the attempt for all nodes, also a pool of another driver or node",
+        theirs="such a pool ends the attempt for all nodes, whatever driver or node it belongs to",
         ours="a node is ruled out if the pool can have devices there",
         reason="a driver that restarts on one node must not hold up pods that cannot use its devices",
         more=More.DOVETAIL,
@@ -114,8 +114,8 @@ DIFFERENCES: Final = (
     Difference(
         name="admin access charged",
         rule="adminAccess",
-        theirs="admin access takes counters, capacity and resources of the node, and keeps later requests of the pod "
-        "from the device",
+        theirs="admin access takes counters, capacity and node resources, and keeps later requests of the pod from the "
+        "device",
         ours="admin access takes nothing",
         reason="the API says that it does not count as use",
         more=More.DOVETAIL,
@@ -126,7 +126,7 @@ DIFFERENCES: Final = (
         name="qualified capacity names",
         rule="capacity requests",
         theirs="a name with its driver as the domain is not the name that the driver writes without one",
-        ours="they are the same, as they are for attributes and in CEL",
+        ours="they are the same, as for attributes and in CEL",
         reason="the API defines a name without domain as one of the driver's",
         more=More.DOVETAIL,
         repair=repairs.write_plain_capacity_names,
@@ -143,7 +143,7 @@ DIFFERENCES: Final = (
     Difference(
         name="tainted since",
         rule="taints of devices that are allocated already",
-        theirs="a pod may join a claim whose device has since got a taint that the claim does not tolerate",
+        theirs="a pod may join a claim whose device has since got a taint that it does not tolerate",
         ours="it may not",
         reason="a tainted device takes no new consumer, says the API",
         more=More.KUBE_SCHEDULER,
@@ -161,7 +161,7 @@ DIFFERENCES: Final = (
     Difference(
         name="node resources of extended resources",
         rule="extended resources served by devices with nodeAllocatableResources",
-        theirs="the pod finds a node, and what its status then says of the claim is refused time and again",
+        theirs="the pod finds a node, and the write of its status is refused time and again",
         ours="such a device does not serve extended resources",
         reason="the status may only name claims of spec.resourceClaims",
         more=More.KUBE_SCHEDULER,
@@ -222,11 +222,11 @@ OF_EXPRESSIONS: Final = (
     Difference(
         name="costly operations",
         rule="CEL selectors of devices whose single operations are large",
-        theirs="only the cost of the whole expression counts, so that one operation can take seconds on each device",
-        ours="an operation of more than about 20 ms fails on the device. For a regular expression, size of the "
-        "program times bytes of its text is at most 1,000,000. A URL or named format has at most 30,000 characters",
-        reason="an operation cannot be stopped midway, and other pods wait meanwhile. Texts of devices have at most "
-        "64 characters and never come near the limits",
+        theirs="only the cost of the whole expression counts, so one operation can take seconds on each device",
+        ours="an operation of more than about 20 ms fails on the device. A regular expression may have a size times "
+        "bytes of text of 1,000,000, a URL or named format 30,000 characters",
+        reason="an operation cannot be stopped midway. Texts of devices have at most 64 characters, far below "
+        "the limits",
         more=More.KUBE_SCHEDULER,
     ),
     Difference(
@@ -298,7 +298,7 @@ OF_CONDITIONS: Final = (
         theirs="the search on a node ends after filterTimeout, and the pod gets the reason SchedulerError",
         ours="all nodes are decided at once within the time of a decision. A pod that needs more gets the reason "
         "TooCostly",
-        reason="the constraint solver answers such claims at once, and one node has no time of its own",
+        reason="the constraint solver answers such claims at once; one node has no time of its own",
         more=More.NEITHER,
     ),
     Difference(
@@ -322,18 +322,18 @@ OF_CONDITIONS: Final = (
         name="gate of extended resources",
         rule="pods whose extended resource only devices serve, where the gate DRAExtendedResource is off",
         theirs="the count of nodes that lack the resource, as if it were misspelt",
-        ours="that the API server keeps no status.extendedResourceClaimStatus, and the name of the gate; the reason is "
+        ours="that the API server keeps no status.extendedResourceClaimStatus, and the gate's name; the reason is "
         "SchedulerError",
-        reason="the message names the cause, and no autoscaler adds nodes that cannot help",
+        reason="the message names the cause, and no autoscaler adds nodes in vain",
         more=More.NEITHER,
     ),
     Difference(
         name="count after the plan",
         rule="the count of nodes for a pod that would fit alone",
-        theirs="pods are decided one by one, and the count is that of the moment when it was the pod's turn",
-        ours="pods are decided together, and the count is that of the nodes once all placed pods run there",
-        reason="the pod lacks what the others got. If a gang fits nowhere as a whole, its members have the count of "
-        "the nodes as they are",
+        theirs="the count of the moment when it was the pod's turn",
+        ours="the count of the nodes once all placed pods run there; where a gang fits nowhere, that of the nodes as "
+        "they are",
+        reason="pods are decided together: this pod lacks what the others got",
         more=More.NEITHER,
     ),
     Difference(
@@ -348,23 +348,23 @@ OF_CONDITIONS: Final = (
         name="devices that failed",
         rule="devices whose binding conditions failed or did not come true in time",
         theirs="the next attempt may take the same device, also if there are others",
-        ours="every other device goes first, and the device rests: 1 s, then 2 s, and so on up to "
+        ours="every other device goes first, and the device rests: 1 s, then 2 s, up to "
         "commit.avoidFailedDeviceSeconds",
-        reason="a bad device would fail pod after pod, but it may work the next time, and may be the only one",
+        reason="a bad device would fail pod after pod, but it may be the only one",
         more=More.NEITHER,
     ),
     Difference(
         name="gated members",
         rule="PodGroups of which some pods have scheduling gates",
-        theirs="no pod of the group is scheduled while one has a gate, also in a group that is no gang",
-        ours="the pods without gates are scheduled; those of a gang once there are minCount of them",
-        reason="a gate holds the pod that has it back; a gang has what it needs to run",
+        theirs="no pod of the group is scheduled while one has a gate, even in a group that is no gang",
+        ours="pods without gates are scheduled; those of a gang once there are minCount of them",
+        reason="a gate holds back the pod that has it",
         more=More.DOVETAIL,
     ),
     Difference(
         name="devices for which there is room",
         rule="nodeAllocatableResources of devices that take different amounts of a node",
-        theirs="the first devices that match are chosen, and the node is ruled out where it has no room for these",
+        theirs="the first devices that match are chosen; where the node has no room for these it is ruled out",
         ours="devices are chosen for which the node has room",
         reason="a pod should not wait beside a free device that fits",
         more=More.DOVETAIL,
@@ -383,7 +383,7 @@ OF_CONDITIONS: Final = (
         rule="CompositePodGroup (alpha in Kubernetes 1.37)",
         theirs="the groups below a composite group run, wait and are evicted as its policies say",
         ours="each PodGroup is a gang of its own, and the log warns of it",
-        reason="the API is alpha; to decide such groups together comes later",
+        reason="the API is alpha",
         more=More.NEITHER,
     ),
     Difference(
@@ -398,11 +398,10 @@ OF_CONDITIONS: Final = (
         name="protected from preemption",
         rule="pods of a lower priority with a PodDisruptionBudget that allows no more, in a gang, with devices and a "
         "short run, or with dovetail.dev/preemptible",
-        theirs="budgets are best effort: a pod is evicted against its budget where nothing else helps; the rest counts "
-        "for nothing",
+        theirs="a pod is evicted against its budget where nothing else helps; the rest counts for nothing",
         ours="such pods are no victims for preemptors below preemption.protection.belowPriority, and the message says "
         "what keeps them",
-        reason="work on devices is long and expensive, and a budget is a promise to its author",
+        reason="work on devices is long and expensive, and a budget is a promise",
         more=More.NEITHER,
     ),
     Difference(
@@ -433,10 +432,11 @@ OF_CONDITIONS: Final = (
     Difference(
         name="which node of several",
         rule="the choice among nodes, or topology domains of a PodGroup, that all would do",
-        theirs="the best weighted sum of scores, for one pod after the other. A PodGroup gets the domain that is the "
-        "fullest then, by cpu and memory",
-        ours="the levels of the profile's policy over all pods together, and the sum of scores as one of them. Between "
-        "them, a gang gets the fullest domain, by cpu, memory and devices",
+        theirs="the best weighted sum of scores, one pod after the other. A PodGroup gets the fullest domain, "
+        "by cpu and"
+        " memory",
+        ours="the levels of the profile's policy over all pods together; the sum of scores is one of them. A gang gets"
+        " the fullest domain, by cpu, memory and devices",
         reason="nodes and devices that stay whole are worth more than scores; docs/policies.md says how to change it",
         more=More.EITHER,
     ),
@@ -444,7 +444,7 @@ OF_CONDITIONS: Final = (
         name="nodes that go",
         rule="taints of nodes that an autoscaler removes or a provider takes back, such as karpenter.sh/disrupted",
         theirs="places pods there that tolerate every key",
-        ours="places them there only if a toleration names the key, or if they are a DaemonSet's",
+        ours="only if a toleration names the key, or if they are a DaemonSet's",
         reason="a pod would be evicted at once, and a gang cut; docs/autoscalers.md has the keys",
         more=More.KUBE_SCHEDULER,
     ),
@@ -452,7 +452,7 @@ OF_CONDITIONS: Final = (
         name="nominated node with a later alternative",
         rule="status.nominatedNodeName (KEP-5278) of a pod whose claim has firstAvailable",
         theirs="takes the nominated node if it can serve the pod at all",
-        ours="takes the nominated node if it serves the pod with an alternative as early as other nodes do",
+        ours="takes it if it serves the pod with an alternative as early as other nodes do",
         reason="the user orders the alternatives of a claim; a nomination only expects the pod on a node",
         more=More.EITHER,
     ),
@@ -469,8 +469,8 @@ OF_CONDITIONS: Final = (
         rule="`scoringStrategy` of kube-scheduler's plugin NodeResourcesFit",
         theirs="can prefer the fullest node (MostAllocated) or a shape of its own (RequestedToCapacityRatio)",
         ours="prefers the emptiest of equally good nodes for pods without devices, as kube-scheduler does by default",
-        reason="nodes with devices are worth keeping free; pods without devices leave them free (weight "
-        "`freeOfDevices`), share few of them, and spread over the others",
+        reason="pods without devices leave nodes with devices free (weight `freeOfDevices`), and spread over "
+        "the others",
         more=More.EITHER,
     ),
 )

@@ -14,6 +14,8 @@ from e2e.upstream.results import UpstreamResult
 WORDS = {"pass": "passes", "fail": "fails", "skip": "skipped", "unfinished": "did not end", "": "–"}
 MOST_ROWS = 50
 """A page shows no longer table whole."""
+MOST_REASONS = 4
+"""Of more reasons it counts the others together."""
 COLOURS = {"pass": "green", "skip": "dim", "fail": "red", "unfinished": "red"}
 
 
@@ -93,7 +95,10 @@ def _counted(failing: Sequence[Line], all_lines: Sequence[Line]) -> str:
 
 
 def _listed(counts: Counter[str]) -> str:
-    return ", ".join(f"{reason} ({count})" for reason, count in counts.most_common())
+    """List the most frequent reasons; the others are counted together."""
+    named = counts.most_common(MOST_REASONS)
+    others = counts.total() - sum(count for _, count in named)
+    return ", ".join(f"{reason} ({count})" for reason, count in [*named, *([("others", others)] if others else [])])
 
 
 def marks(suite: str, kubernetes: str) -> tuple[str, str]:

@@ -96,7 +96,7 @@ DIFFERENCES: Final = (
     Difference(
         name="node selector of several terms",
         rule="perDeviceNodeSelection",
-        theirs="a device whose nodeSelector has more than one term ends the attempt for all nodes",
+        theirs="a device whose nodeSelector has several terms ends the attempt for all nodes",
         ours="the terms are multiplied out into the allocation's selector",
         reason="the API admits such devices",
         more=More.DOVETAIL,
@@ -104,7 +104,7 @@ DIFFERENCES: Final = (
     ),
     Difference(
         name="offered twice",
-        rule="devices that a device plugin of their node offers too, as the extended resource of their class",
+        rule="devices that a device plugin of their node offers too",
         theirs="claims get them, whatever the plugin gives to others",
         ours="no claim of that class is allocated on such a node",
         reason="the same hardware would be given out twice; `devices.allocateOnDevicePluginNodes` allows it",
@@ -135,8 +135,8 @@ DIFFERENCES: Final = (
         name="whole devices charged by capacity",
         rule="nodeAllocatableResources with a capacityKey, on devices that are not shared",
         theirs="there is no consumed capacity to count, which ends the attempt for all nodes",
-        ours="all of the device's capacity is counted",
-        reason="such a device is taken with all that it has",
+        ours="all of the device's capacity is counted, as the device is taken with all that it has",
+        reason="the device is taken whole",
         more=More.DOVETAIL,
         sign="ConsumedCapacity is nil",
     ),
@@ -200,7 +200,7 @@ OF_ALLOCATIONS: Final = (
         rule="pools that name a device twice",
         theirs="they are refused only on nodes where both can be used",
         ours="they are refused everywhere",
-        reason="a result names a device by driver, pool and name, which would be ambiguous",
+        reason="a result names a device by driver, pool and name",
         more=More.KUBE_SCHEDULER,
     ),
     Difference(
@@ -260,9 +260,9 @@ OF_CHANCE: Final = (
     Difference(
         name="slice counts that disagree",
         rule="pools whose slices of one generation state different resourceSliceCounts",
-        theirs="the pool is whole if it has as many slices as the first of them states, whichever comes first",
+        theirs="the pool is whole if it has as many slices as the first of them states",
         ours="such a pool is refused everywhere, and the reason names the counts",
-        reason="which slice is first is chance, and the API asks for the same count in all of them",
+        reason="which slice is first is chance",
         more=More.KUBE_SCHEDULER,
     ),
     Difference(
@@ -305,8 +305,9 @@ OF_CONDITIONS: Final = (
         name="words after the count",
         rule="the message of PodScheduled=False and of the event FailedScheduling",
         theirs="0/8 nodes are available: 8 cannot allocate all claims. preemption: 0/8 nodes are available: 8 "
-        "Preemption is not helpful for scheduling.",
-        ours="the same words up to the end of the count, then what Dovetail knows of devices, volumes and preemption",
+        "Preemption"
+        " is not helpful for scheduling.",
+        ours="the same up to the end of the count, then what Dovetail knows of devices, volumes and preemption",
         reason="the count says that devices are missing, and not which",
         more=More.NEITHER,
     ),
@@ -314,8 +315,8 @@ OF_CONDITIONS: Final = (
         name="words of the newest version",
         rule="conditions on clusters older than the newest version of Kubernetes that Dovetail supports",
         theirs="the words of its own version",
-        ours="the words of the newest version, on every version",
-        reason="one set of words serves searches and dashboards of clusters that differ in version",
+        ours="the words of the newest version",
+        reason="one set of words serves searches and dashboards of all clusters",
         more=More.NEITHER,
     ),
     Difference(
@@ -341,7 +342,7 @@ OF_CONDITIONS: Final = (
         rule="the reason of PodScheduled=False where Dovetail alone keeps a pod from a node",
         theirs="Unschedulable or SchedulerError",
         ours="reasons of their own, such as WaitingForRoom or NodeReserved",
-        reason="autoscalers act on Unschedulable, and by kube-scheduler's rules no new node would help these pods",
+        reason="autoscalers act on Unschedulable, and no new node would help these pods",
         more=More.NEITHER,
     ),
     Difference(
@@ -399,17 +400,17 @@ OF_CONDITIONS: Final = (
         rule="pods of a lower priority with a PodDisruptionBudget that allows no more, in a gang, with devices and a "
         "short run, or with dovetail.dev/preemptible",
         theirs="a pod is evicted against its budget where nothing else helps; the rest counts for nothing",
-        ours="such pods are no victims for preemptors below preemption.protection.belowPriority, and the message says "
-        "what keeps them",
+        ours="such pods are no victims for preemptors below preemption.protection.belowPriority; the message says what"
+        " keeps them",
         reason="work on devices is long and expensive, and a budget is a promise",
         more=More.NEITHER,
     ),
     Difference(
         name="victims of other schedulers",
         rule="pods of a lower priority that another scheduler placed",
-        theirs="any pod of a lower priority is a victim, whichever scheduler it names",
+        theirs="any pod of a lower priority is a victim",
         ours="victims are pods of the profiles of the same configuration; the message names the others",
-        reason="what another scheduler placed is its own to move, and it may count on it",
+        reason="what another scheduler placed is its own to move",
         more=More.NEITHER,
     ),
     Difference(
@@ -417,14 +418,15 @@ OF_CONDITIONS: Final = (
         rule="pods of a higher priority that lack devices",
         theirs="a pod is never evicted for its devices",
         ours="the same by default; with preemption.devices the devices of victims count as room",
-        reason="a cluster of devices needs priorities among those who use them, if its operator says so",
+        reason="its users need priorities among each other, if the operator says so",
         more=More.NEITHER,
     ),
     Difference(
         name="preemption by groups as in 1.37",
         rule="PodGroups of Kubernetes 1.36, where their preemption is alpha",
-        theirs="a group with a topology constraint preempts no pod. The priority of a group counts, and may differ "
-        "from that of its pods",
+        theirs="a group with a topology constraint preempts no pod. The priority of a group counts, and may "
+        "differ from "
+        "that of its pods",
         ours="such a group preempts, and the priority of the pods counts",
         reason="1.37 does so, where a group and its pods have one priority",
         more=More.NEITHER,
@@ -453,7 +455,7 @@ OF_CONDITIONS: Final = (
         rule="status.nominatedNodeName (KEP-5278) of a pod whose claim has firstAvailable",
         theirs="takes the nominated node if it can serve the pod at all",
         ours="takes it if it serves the pod with an alternative as early as other nodes do",
-        reason="the user orders the alternatives of a claim; a nomination only expects the pod on a node",
+        reason="the user orders the alternatives; a nomination only expects the pod on a node",
         more=More.EITHER,
     ),
     Difference(
@@ -461,7 +463,7 @@ OF_CONDITIONS: Final = (
         rule="pods without spread constraints, and without a controller, that a Service selects",
         theirs="spreads them over nodes and zones, as the pods of a controller",
         ours="spreads the pods of a ReplicaSet, StatefulSet or ReplicationController",
-        reason="a Service's pods nearly always have such a controller; Dovetail needs no right to read Services",
+        reason="a Service's pods nearly always have such a controller; so Dovetail reads no Services",
         more=More.EITHER,
     ),
     Difference(

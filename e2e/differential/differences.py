@@ -222,11 +222,10 @@ OF_EXPRESSIONS: Final = (
     Difference(
         name="costly operations",
         rule="CEL selectors of devices whose single operations are large",
-        theirs="only the cost of the whole expression counts, so one operation can take seconds on each device",
-        ours="an operation of more than about 20 ms fails on the device. A regular expression may have a size times "
-        "bytes of text of 1,000,000, a URL or named format 30,000 characters",
-        reason="an operation cannot be stopped midway. Texts of devices have at most 64 characters, far below "
-        "the limits",
+        theirs="only the cost of the whole expression counts: one operation can take seconds on each device",
+        ours="an operation of more than about 20 ms fails on the device, such as a regular expression whose size times"
+        " bytes of text is above 1,000,000, or a URL or named format above 30,000 characters",
+        reason="an operation cannot be stopped midway. Texts of devices have at most 64 characters",
         more=More.KUBE_SCHEDULER,
     ),
     Difference(
@@ -332,8 +331,7 @@ OF_CONDITIONS: Final = (
         name="count after the plan",
         rule="the count of nodes for a pod that would fit alone",
         theirs="the count of the moment when it was the pod's turn",
-        ours="the count of the nodes once all placed pods run there; where a gang fits nowhere, that of the nodes as "
-        "they are",
+        ours="the count once all placed pods run there; where a gang fits nowhere, that of the nodes as they are",
         reason="pods are decided together: this pod lacks what the others got",
         more=More.NEITHER,
     ),
@@ -374,8 +372,8 @@ OF_CONDITIONS: Final = (
         name="uneven devices of a gang",
         rule="nodeAllocatableResources of devices that take different amounts of a node, and PodGroups",
         theirs="each pod is charged for its own devices",
-        ours="each pod of a gang is charged for the largest device that it can get there. Pods without a gang are "
-        "decided again once it is known what others take",
+        ours="each pod of a gang is charged for the largest device that it can get there; other pods are decided again"
+        " once it is known what others take",
         reason="devices are named after nodes are chosen",
         more=More.KUBE_SCHEDULER,
     ),
@@ -437,8 +435,8 @@ OF_CONDITIONS: Final = (
         theirs="the best weighted sum of scores, one pod after the other. A PodGroup gets the fullest domain, "
         "by cpu and"
         " memory",
-        ours="the levels of the profile's policy over all pods together; the sum of scores is one of them. A gang gets"
-        " the fullest domain, by cpu, memory and devices",
+        ours="the levels of the profile's policy over all pods together, of which the sum of scores is one. A gang "
+        "gets the fullest domain, by cpu, memory and devices",
         reason="nodes and devices that stay whole are worth more than scores; docs/policies.md says how to change it",
         more=More.EITHER,
     ),

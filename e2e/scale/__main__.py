@@ -26,6 +26,9 @@ _CONNECTIONS: Final = 64
 _LARGE: Final = ("idle", "freed")
 _TWO: Final = "two"
 _REPAIR: Final = "repair"
+_NODES: Final = 5000
+_KAI_NODES: Final = 500
+"""Nodes of KAI-Scheduler's consolidation, which `repair` carries out."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,23 +48,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def _measure(options: argparse.Namespace) -> list[Figure]:
     found: list[Figure] = []
     chosen = options.only or [*_LARGE]
+    nodes = options.nodes or (_KAI_NODES if _REPAIR in chosen else _NODES)
     with ControlPlane.start(folder=options.folder) as plane:
         kubeconfig = dovetail.install(plane)
         async with wire.session(plane.kubeconfig, _CONNECTIONS) as session:
             if _TWO in chosen:
-                found += await Several(plane, session, kubeconfig, options.nodes, options.pods or several.PODS).measure(
+                found += await Several(plane, session, kubeconfig, nodes, options.pods or several.PODS).measure(
                     options.turns
                 )
                 return found
             if _REPAIR in chosen:
-                found += await Repaired(plane, session, kubeconfig, options.nodes).measure()
+                found += await Repaired(plane, session, kubeconfig, nodes).measure()
                 return found
-            await full_cluster.fill(session, options.nodes)
+            await full_cluster.fill(session, nodes)
             pods = options.pods or full_cluster.WAITING_PODS
-            cluster = LargeCluster(plane, session, kubeconfig, options.nodes, pods)
+            cluster = LargeCluster(plane, session, kubeconfig, nodes, pods)
             for name, run in (("idle", cluster.idle), ("freed", cluster.freed)):
                 if name in chosen:
-                    print(f"{name}: {options.nodes} nodes", file=sys.stderr)
+                    print(f"{name}: {nodes} nodes", file=sys.stderr)
                     found += await run(options.seconds)
     return found
 
@@ -71,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--only", action="append", choices=[*_LARGE, _TWO, _REPAIR], help="only this; repeatable (idle, freed)"
     )
-    parser.add_argument("--nodes", type=at_least_one, default=5000, metavar="N", help="nodes of 8 devices (5000)")
+    parser.add_argument("--nodes", type=at_least_one, metavar="N", help="nodes of 8 devices (5000; repair: 500)")
     parser.add_argument("--seconds", type=at_least_one, default=60, metavar="N", help="of each measurement (60)")
     parser.add_argument("--pods", type=at_least_one, metavar="N", help="pods that wait (freed: 10,000; two: 2,000)")
     parser.add_argument("--turns", type=at_least_one, default=1, metavar="N", help="runs of each kind of `two` (1)")

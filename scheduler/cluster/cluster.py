@@ -11,7 +11,6 @@ from scheduler.cluster.assume_cache import AssumeCache, Assumptions
 from scheduler.cluster.devices import Duplicate
 from scheduler.cluster.gang_members import GangMembers
 from scheduler.cluster.gangs import GangIndex, GangProgress
-from scheduler.cluster.holds.held_releases import heirs
 from scheduler.cluster.holds.hold_cache import HoldCache
 from scheduler.cluster.interning import Interner
 from scheduler.cluster.nominations import NominationAges, Nominations
@@ -38,7 +37,6 @@ from solver.domain import (
     PodId,
     Preemption,
     Reason,
-    Seat,
     Snapshot,
     VolumeBinding,
     VolumeClaimId,
@@ -164,10 +162,6 @@ class Cluster:
     def told(self, transition: Transition) -> Transition | None:
         """Return what a transition tells pods that wait; None where it tells nothing."""
         return told(self.store, transition)
-
-    def heirs(self, transition: Transition) -> tuple[Seat, ...]:
-        """Return the places that have all of what a transition gives back; none where others may gain by it."""
-        return heirs(self.store, self.holds, transition)
 
     def nominated(self) -> tuple[Pod, ...]:
         """Return the pods, of any scheduler, that have a fresh nominated node and are not bound, sorted by key."""

@@ -132,7 +132,8 @@ def decide(name: str, case: TenantCase, cache: SolverCache) -> Decided:
         later = {each.pod for each in plan.unplaced if any(why.code is ReasonCode.BUDGET for why in each.reasons)}
         pods = tuple(pod for pod in batch.pods if pod.id in later)
         snapshot, batch = after_plan(snapshot, batch, plan), replace(batch, pods=pods, gangs=batch.gangs_of(pods))
-    served = sum(len(each.placements) for plan in plans for each in (plan, *plan.preemptions))
+    served = sum(len(plan.placements) for plan in plans)
+    served += sum(len(each.placements) for plan in plans for each in plan.preemptions)
     evicted = {victim.pod for plan in plans for each in plan.preemptions for victim in each.victims}
     if case.bound and served < len(case.batch.pods):
         findings.append(f"{len(case.batch.pods) - served} pods get no room")

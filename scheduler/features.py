@@ -24,6 +24,7 @@ class Feature(StrEnum):
     HOLDS = "holds"
     QUOTAS = "device-quotas"
     HELD_NODES = "held-nodes"
+    REPAIR = "repair"
 
     @property
     def component(self) -> str:
@@ -33,7 +34,7 @@ class Feature(StrEnum):
 
 BY_RIGHTS: Final = frozenset({Feature.HELD_NODES})
 """Features that are on where the account has their rights, and that few need: without them nothing is wrong."""
-OFF_BY_DEFAULT: Final = frozenset({Feature.KUEUE}) | BY_RIGHTS
+OFF_BY_DEFAULT: Final = frozenset({Feature.KUEUE, Feature.REPAIR}) | BY_RIGHTS
 """Features that a setting or their rights switch on; else nobody misses them."""
 
 TITLES: Final[Mapping[Feature, str]] = {
@@ -45,6 +46,7 @@ TITLES: Final[Mapping[Feature, str]] = {
     Feature.HOLDS: "DeviceHolds",
     Feature.QUOTAS: "DeviceQuotas",
     Feature.HELD_NODES: "nodes with held room",
+    Feature.REPAIR: "repair",
 }
 """What a feature is called in a sentence."""
 
@@ -57,6 +59,7 @@ CONSEQUENCES: Final[Mapping[Feature, str]] = {
     Feature.HOLDS: "no room is held for pods to come, and DeviceHolds that exist hold nothing",
     Feature.QUOTAS: "no DeviceQuota is kept",
     Feature.HELD_NODES: "autoscalers may drain nodes with held room",
+    Feature.REPAIR: "no RepairPlan is made or carried out",
 }
 """What is different without a feature."""
 
@@ -128,6 +131,10 @@ RIGHTS: Final[Mapping[Feature, tuple[Right, ...]]] = {
     ),
     Feature.QUOTAS: (*_each("list watch", "dovetail.dev", "devicequotas", Kind.QUOTAS),),
     Feature.HELD_NODES: (*_each("get patch", "", "nodes"),),
+    Feature.REPAIR: (
+        *_each("get list create patch delete", "dovetail.dev", "repairplans"),
+        *_each("patch", "dovetail.dev", "repairplans/status"),
+    ),
 }
 
 STATUS_RIGHTS: Final[Mapping[Feature, tuple[Right, ...]]] = {
@@ -144,6 +151,7 @@ KINDS: Final[Mapping[Feature, frozenset[Kind]]] = {
     Feature.HOLDS: frozenset({Kind.HOLDS}),
     Feature.QUOTAS: frozenset({Kind.QUOTAS}),
     Feature.HELD_NODES: frozenset(),
+    Feature.REPAIR: frozenset(),
 }
 """The kinds that are not watched without a feature."""
 

@@ -294,10 +294,10 @@ DEVICES: Final = Board(
                 _QUOTA_LEGEND,
             ),
             unit="percentunit",
-            about="Above 100 % is lent.",
+            about="Above 100 % is borrowed.",
         ),
         _panel(
-            "Quotas: lent",
+            "Quotas: borrowed",
             (
                 f"max by ({_QUOTA}) (dovetail_quota_lent{{@,%}})",
                 _QUOTA_LEGEND,

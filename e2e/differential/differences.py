@@ -87,7 +87,7 @@ DIFFERENCES: Final = (
     Difference(
         name="All while a pool is in flux",
         rule="allocationMode All with pools that are not published whole",
-        theirs="such a pool ends the attempt for all nodes, also a pool of another driver or node",
+        theirs="such a pool ends the attempt for all nodes, whatever driver or node it belongs to",
         ours="a node is ruled out if the pool can have devices there",
         reason="a driver that restarts on one node must not hold up pods that cannot use its devices",
         more=More.DOVETAIL,
@@ -96,7 +96,7 @@ DIFFERENCES: Final = (
     Difference(
         name="node selector of several terms",
         rule="perDeviceNodeSelection",
-        theirs="a device whose nodeSelector has more than one term ends the attempt for all nodes",
+        theirs="a device whose nodeSelector has several terms ends the attempt for all nodes",
         ours="the terms are multiplied out into the allocation's selector",
         reason="the API admits such devices",
         more=More.DOVETAIL,
@@ -104,7 +104,7 @@ DIFFERENCES: Final = (
     ),
     Difference(
         name="offered twice",
-        rule="devices that a device plugin of their node offers too, as the extended resource of their class",
+        rule="devices that a device plugin of their node offers too",
         theirs="claims get them, whatever the plugin gives to others",
         ours="no claim of that class is allocated on such a node",
         reason="the same hardware would be given out twice; `devices.allocateOnDevicePluginNodes` allows it",
@@ -114,8 +114,8 @@ DIFFERENCES: Final = (
     Difference(
         name="admin access charged",
         rule="adminAccess",
-        theirs="admin access takes counters, capacity and resources of the node, and keeps later requests of the pod "
-        "from the device",
+        theirs="admin access takes counters, capacity and node resources, and keeps later requests of the pod from the "
+        "device",
         ours="admin access takes nothing",
         reason="the API says that it does not count as use",
         more=More.DOVETAIL,
@@ -126,7 +126,7 @@ DIFFERENCES: Final = (
         name="qualified capacity names",
         rule="capacity requests",
         theirs="a name with its driver as the domain is not the name that the driver writes without one",
-        ours="they are the same, as they are for attributes and in CEL",
+        ours="they are the same, as for attributes and in CEL",
         reason="the API defines a name without domain as one of the driver's",
         more=More.DOVETAIL,
         repair=repairs.write_plain_capacity_names,
@@ -135,15 +135,15 @@ DIFFERENCES: Final = (
         name="whole devices charged by capacity",
         rule="nodeAllocatableResources with a capacityKey, on devices that are not shared",
         theirs="there is no consumed capacity to count, which ends the attempt for all nodes",
-        ours="all of the device's capacity is counted",
-        reason="such a device is taken with all that it has",
+        ours="all of the device's capacity is counted, as the device is taken with all that it has",
+        reason="the device is taken whole",
         more=More.DOVETAIL,
         sign="ConsumedCapacity is nil",
     ),
     Difference(
         name="tainted since",
         rule="taints of devices that are allocated already",
-        theirs="a pod may join a claim whose device has since got a taint that the claim does not tolerate",
+        theirs="a pod may join a claim whose device has since got a taint that it does not tolerate",
         ours="it may not",
         reason="a tainted device takes no new consumer, says the API",
         more=More.KUBE_SCHEDULER,
@@ -161,7 +161,7 @@ DIFFERENCES: Final = (
     Difference(
         name="node resources of extended resources",
         rule="extended resources served by devices with nodeAllocatableResources",
-        theirs="the pod finds a node, and what its status then says of the claim is refused time and again",
+        theirs="the pod finds a node, and the write of its status is refused time and again",
         ours="such a device does not serve extended resources",
         reason="the status may only name claims of spec.resourceClaims",
         more=More.KUBE_SCHEDULER,
@@ -200,7 +200,7 @@ OF_ALLOCATIONS: Final = (
         rule="pools that name a device twice",
         theirs="they are refused only on nodes where both can be used",
         ours="they are refused everywhere",
-        reason="a result names a device by driver, pool and name, which would be ambiguous",
+        reason="a result names a device by driver, pool and name",
         more=More.KUBE_SCHEDULER,
     ),
     Difference(
@@ -222,11 +222,10 @@ OF_EXPRESSIONS: Final = (
     Difference(
         name="costly operations",
         rule="CEL selectors of devices whose single operations are large",
-        theirs="only the cost of the whole expression counts, so that one operation can take seconds on each device",
-        ours="an operation of more than about 20 ms fails on the device. For a regular expression, size of the "
-        "program times bytes of its text is at most 1,000,000. A URL or named format has at most 30,000 characters",
-        reason="an operation cannot be stopped midway, and other pods wait meanwhile. Texts of devices have at most "
-        "64 characters and never come near the limits",
+        theirs="only the cost of the whole expression counts: one operation can take seconds on each device",
+        ours="an operation of more than about 20 ms fails on the device, such as a regular expression whose size times"
+        " bytes of text is above 1,000,000, or a URL or named format above 30,000 characters",
+        reason="an operation cannot be stopped midway. Texts of devices have at most 64 characters",
         more=More.KUBE_SCHEDULER,
     ),
     Difference(
@@ -260,9 +259,9 @@ OF_CHANCE: Final = (
     Difference(
         name="slice counts that disagree",
         rule="pools whose slices of one generation state different resourceSliceCounts",
-        theirs="the pool is whole if it has as many slices as the first of them states, whichever comes first",
+        theirs="the pool is whole if it has as many slices as the first of them states",
         ours="such a pool is refused everywhere, and the reason names the counts",
-        reason="which slice is first is chance, and the API asks for the same count in all of them",
+        reason="which slice is first is chance",
         more=More.KUBE_SCHEDULER,
     ),
     Difference(
@@ -298,15 +297,16 @@ OF_CONDITIONS: Final = (
         theirs="the search on a node ends after filterTimeout, and the pod gets the reason SchedulerError",
         ours="all nodes are decided at once within the time of a decision. A pod that needs more gets the reason "
         "TooCostly",
-        reason="the constraint solver answers such claims at once, and one node has no time of its own",
+        reason="the constraint solver answers such claims at once; one node has no time of its own",
         more=More.NEITHER,
     ),
     Difference(
         name="words after the count",
         rule="the message of PodScheduled=False and of the event FailedScheduling",
         theirs="0/8 nodes are available: 8 cannot allocate all claims. preemption: 0/8 nodes are available: 8 "
-        "Preemption is not helpful for scheduling.",
-        ours="the same words up to the end of the count, then what Dovetail knows of devices, volumes and preemption",
+        "Preemption"
+        " is not helpful for scheduling.",
+        ours="the same up to the end of the count, then what Dovetail knows of devices, volumes and preemption",
         reason="the count says that devices are missing, and not which",
         more=More.NEITHER,
     ),
@@ -314,26 +314,25 @@ OF_CONDITIONS: Final = (
         name="words of the newest version",
         rule="conditions on clusters older than the newest version of Kubernetes that Dovetail supports",
         theirs="the words of its own version",
-        ours="the words of the newest version, on every version",
-        reason="one set of words serves searches and dashboards of clusters that differ in version",
+        ours="the words of the newest version",
+        reason="one set of words serves searches and dashboards of all clusters",
         more=More.NEITHER,
     ),
     Difference(
         name="gate of extended resources",
         rule="pods whose extended resource only devices serve, where the gate DRAExtendedResource is off",
         theirs="the count of nodes that lack the resource, as if it were misspelt",
-        ours="that the API server keeps no status.extendedResourceClaimStatus, and the name of the gate; the reason is "
+        ours="that the API server keeps no status.extendedResourceClaimStatus, and the gate's name; the reason is "
         "SchedulerError",
-        reason="the message names the cause, and no autoscaler adds nodes that cannot help",
+        reason="the message names the cause, and no autoscaler adds nodes in vain",
         more=More.NEITHER,
     ),
     Difference(
         name="count after the plan",
         rule="the count of nodes for a pod that would fit alone",
-        theirs="pods are decided one by one, and the count is that of the moment when it was the pod's turn",
-        ours="pods are decided together, and the count is that of the nodes once all placed pods run there",
-        reason="the pod lacks what the others got. If a gang fits nowhere as a whole, its members have the count of "
-        "the nodes as they are",
+        theirs="the count of the moment when it was the pod's turn",
+        ours="the count once all placed pods run there; where a gang fits nowhere, that of the nodes as they are",
+        reason="pods are decided together: this pod lacks what the others got",
         more=More.NEITHER,
     ),
     Difference(
@@ -341,30 +340,30 @@ OF_CONDITIONS: Final = (
         rule="the reason of PodScheduled=False where Dovetail alone keeps a pod from a node",
         theirs="Unschedulable or SchedulerError",
         ours="reasons of their own, such as WaitingForRoom or NodeReserved",
-        reason="autoscalers act on Unschedulable, and by kube-scheduler's rules no new node would help these pods",
+        reason="autoscalers act on Unschedulable, and no new node would help these pods",
         more=More.NEITHER,
     ),
     Difference(
         name="devices that failed",
         rule="devices whose binding conditions failed or did not come true in time",
         theirs="the next attempt may take the same device, also if there are others",
-        ours="every other device goes first, and the device rests: 1 s, then 2 s, and so on up to "
+        ours="every other device goes first, and the device rests: 1 s, then 2 s, up to "
         "commit.avoidFailedDeviceSeconds",
-        reason="a bad device would fail pod after pod, but it may work the next time, and may be the only one",
+        reason="a bad device would fail pod after pod, but it may be the only one",
         more=More.NEITHER,
     ),
     Difference(
         name="gated members",
         rule="PodGroups of which some pods have scheduling gates",
-        theirs="no pod of the group is scheduled while one has a gate, also in a group that is no gang",
-        ours="the pods without gates are scheduled; those of a gang once there are minCount of them",
-        reason="a gate holds the pod that has it back; a gang has what it needs to run",
+        theirs="no pod of the group is scheduled while one has a gate, even in a group that is no gang",
+        ours="pods without gates are scheduled; those of a gang once there are minCount of them",
+        reason="a gate holds back the pod that has it",
         more=More.DOVETAIL,
     ),
     Difference(
         name="devices for which there is room",
         rule="nodeAllocatableResources of devices that take different amounts of a node",
-        theirs="the first devices that match are chosen, and the node is ruled out where it has no room for these",
+        theirs="the first devices that match are chosen; where the node has no room for these it is ruled out",
         ours="devices are chosen for which the node has room",
         reason="a pod should not wait beside a free device that fits",
         more=More.DOVETAIL,
@@ -373,8 +372,8 @@ OF_CONDITIONS: Final = (
         name="uneven devices of a gang",
         rule="nodeAllocatableResources of devices that take different amounts of a node, and PodGroups",
         theirs="each pod is charged for its own devices",
-        ours="each pod of a gang is charged for the largest device that it can get there. Pods without a gang are "
-        "decided again once it is known what others take",
+        ours="each pod of a gang is charged for the largest device that it can get there; other pods are decided again"
+        " once it is known what others take",
         reason="devices are named after nodes are chosen",
         more=More.KUBE_SCHEDULER,
     ),
@@ -383,7 +382,7 @@ OF_CONDITIONS: Final = (
         rule="CompositePodGroup (alpha in Kubernetes 1.37)",
         theirs="the groups below a composite group run, wait and are evicted as its policies say",
         ours="each PodGroup is a gang of its own, and the log warns of it",
-        reason="the API is alpha; to decide such groups together comes later",
+        reason="the API is alpha",
         more=More.NEITHER,
     ),
     Difference(
@@ -398,19 +397,18 @@ OF_CONDITIONS: Final = (
         name="protected from preemption",
         rule="pods of a lower priority with a PodDisruptionBudget that allows no more, in a gang, with devices and a "
         "short run, or with dovetail.dev/preemptible",
-        theirs="budgets are best effort: a pod is evicted against its budget where nothing else helps; the rest counts "
-        "for nothing",
-        ours="such pods are no victims for preemptors below preemption.protection.belowPriority, and the message says "
-        "what keeps them",
-        reason="work on devices is long and expensive, and a budget is a promise to its author",
+        theirs="a pod is evicted against its budget where nothing else helps; the rest counts for nothing",
+        ours="such pods are no victims for preemptors below preemption.protection.belowPriority; the message says what"
+        " keeps them",
+        reason="work on devices is long and expensive, and a budget is a promise",
         more=More.NEITHER,
     ),
     Difference(
         name="victims of other schedulers",
         rule="pods of a lower priority that another scheduler placed",
-        theirs="any pod of a lower priority is a victim, whichever scheduler it names",
+        theirs="any pod of a lower priority is a victim",
         ours="victims are pods of the profiles of the same configuration; the message names the others",
-        reason="what another scheduler placed is its own to move, and it may count on it",
+        reason="what another scheduler placed is its own to move",
         more=More.NEITHER,
     ),
     Difference(
@@ -418,14 +416,15 @@ OF_CONDITIONS: Final = (
         rule="pods of a higher priority that lack devices",
         theirs="a pod is never evicted for its devices",
         ours="the same by default; with preemption.devices the devices of victims count as room",
-        reason="a cluster of devices needs priorities among those who use them, if its operator says so",
+        reason="its users need priorities among each other, if the operator says so",
         more=More.NEITHER,
     ),
     Difference(
         name="preemption by groups as in 1.37",
         rule="PodGroups of Kubernetes 1.36, where their preemption is alpha",
-        theirs="a group with a topology constraint preempts no pod. The priority of a group counts, and may differ "
-        "from that of its pods",
+        theirs="a group with a topology constraint preempts no pod. The priority of a group counts, and may "
+        "differ from "
+        "that of its pods",
         ours="such a group preempts, and the priority of the pods counts",
         reason="1.37 does so, where a group and its pods have one priority",
         more=More.NEITHER,
@@ -433,10 +432,11 @@ OF_CONDITIONS: Final = (
     Difference(
         name="which node of several",
         rule="the choice among nodes, or topology domains of a PodGroup, that all would do",
-        theirs="the best weighted sum of scores, for one pod after the other. A PodGroup gets the domain that is the "
-        "fullest then, by cpu and memory",
-        ours="the levels of the profile's policy over all pods together, and the sum of scores as one of them. Between "
-        "them, a gang gets the fullest domain, by cpu, memory and devices",
+        theirs="the best weighted sum of scores, one pod after the other. A PodGroup gets the fullest domain, "
+        "by cpu and"
+        " memory",
+        ours="the levels of the profile's policy over all pods together, of which the sum of scores is one. A gang "
+        "gets the fullest domain, by cpu, memory and devices",
         reason="nodes and devices that stay whole are worth more than scores; docs/policies.md says how to change it",
         more=More.EITHER,
     ),
@@ -444,7 +444,7 @@ OF_CONDITIONS: Final = (
         name="nodes that go",
         rule="taints of nodes that an autoscaler removes or a provider takes back, such as karpenter.sh/disrupted",
         theirs="places pods there that tolerate every key",
-        ours="places them there only if a toleration names the key, or if they are a DaemonSet's",
+        ours="only if a toleration names the key, or if they are a DaemonSet's",
         reason="a pod would be evicted at once, and a gang cut; docs/autoscalers.md has the keys",
         more=More.KUBE_SCHEDULER,
     ),
@@ -452,8 +452,8 @@ OF_CONDITIONS: Final = (
         name="nominated node with a later alternative",
         rule="status.nominatedNodeName (KEP-5278) of a pod whose claim has firstAvailable",
         theirs="takes the nominated node if it can serve the pod at all",
-        ours="takes the nominated node if it serves the pod with an alternative as early as other nodes do",
-        reason="the user orders the alternatives of a claim; a nomination only expects the pod on a node",
+        ours="takes it if it serves the pod with an alternative as early as other nodes do",
+        reason="the user orders the alternatives; a nomination only expects the pod on a node",
         more=More.EITHER,
     ),
     Difference(
@@ -461,7 +461,7 @@ OF_CONDITIONS: Final = (
         rule="pods without spread constraints, and without a controller, that a Service selects",
         theirs="spreads them over nodes and zones, as the pods of a controller",
         ours="spreads the pods of a ReplicaSet, StatefulSet or ReplicationController",
-        reason="a Service's pods nearly always have such a controller; Dovetail needs no right to read Services",
+        reason="a Service's pods nearly always have such a controller; so Dovetail reads no Services",
         more=More.EITHER,
     ),
     Difference(
@@ -469,8 +469,8 @@ OF_CONDITIONS: Final = (
         rule="`scoringStrategy` of kube-scheduler's plugin NodeResourcesFit",
         theirs="can prefer the fullest node (MostAllocated) or a shape of its own (RequestedToCapacityRatio)",
         ours="prefers the emptiest of equally good nodes for pods without devices, as kube-scheduler does by default",
-        reason="nodes with devices are worth keeping free; pods without devices leave them free (weight "
-        "`freeOfDevices`), share few of them, and spread over the others",
+        reason="pods without devices leave nodes with devices free (weight `freeOfDevices`), and spread over "
+        "the others",
         more=More.EITHER,
     ),
 )

@@ -18,10 +18,9 @@ OPENING: Final = """\
 # Where Dovetail and kube-scheduler differ on purpose
 
 A pod of Dovetail may run where kube-scheduler (1.37) would let it run, and gets devices by the same rules. This is the
-closed list of exceptions. `make differential` compares both on thousands of generated clusters and pods. A difference
-that is not on this list is a defect. What you configure is no difference: [quotas](quotas.md), [held room](holds.md),
-[reserved nodes](policies.md#pods-that-are-passed-over) and `devices.owned` keep a pod back where kube-scheduler, which
-has none of them, would start it.
+closed list of exceptions; any other difference is a defect. `make differential` compares both on thousands of generated
+clusters and pods. What you configure is no difference: [quotas](quotas.md), [held room](holds.md),
+[reserved nodes](policies.md#pods-that-are-passed-over), `devices.owned`.
 """
 SECTIONS: Final = (
     (More.DOVETAIL, "A pod runs where kube-scheduler would not let it"),
@@ -50,7 +49,7 @@ def _sections() -> Iterator[str]:
 def _entry(each: Difference) -> Iterator[str]:
     issue = f" ([kubernetes#{each.upstream}]({ISSUES}/{each.upstream}))" if each.upstream else ""
     yield f"### {each.name[0].upper()}{each.name[1:]}\n"
-    yield f"- About: {each.rule}"
+    yield f"*{each.rule}*\n"
     yield f"- kube-scheduler: {each.theirs}{issue}"
     yield f"- Dovetail: {each.ours}"
     yield f"- Why: {each.reason}\n"

@@ -59,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--unplaceable", type=int, default=0, help="so many Workloads more that fit nowhere, but in quota"
     )
+    parser.add_argument("--logs", type=Path, help="keep the scheduler's logs here, one for each run")
     options = parser.parse_args(arguments)
     runs: list[Run] = []
     try:
@@ -82,13 +83,14 @@ def _run(arm: str, options: argparse.Namespace, seed: int) -> Run:
         with (
             Kueue.start(plane, classes=CLASSES),
             tempfile.TemporaryDirectory() as folder,
-            _dovetail(plane, Path(folder), has_check=arm == "dovetail"),
+            _dovetail(plane, Path(folder), options.logs or Path(folder), arm),
         ):
             plane.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(queues(plane, load, arm)))
             return asyncio.run(_measured(plane, arm, load, options))
 
 
-def _dovetail(plane: ControlPlane, folder: Path, *, has_check: bool) -> Dovetail:
+def _dovetail(plane: ControlPlane, folder: Path, logs: Path, arm: str) -> Dovetail:
+    has_check = arm == "dovetail"
     config = folder / "config.yaml"
     document = {
         "apiVersion": "config.dovetail.dev/v1alpha1",
@@ -97,7 +99,7 @@ def _dovetail(plane: ControlPlane, folder: Path, *, has_check: bool) -> Dovetail
     }
     config.write_text(yaml.safe_dump(document))
     account = install(plane, *(["holds", "kueue"] if has_check else []))
-    return Dovetail.start(account, folder / "log", f"--config={config}", leader_elect=False)
+    return Dovetail.start(account, logs / f"{arm}.log", f"--config={config}", leader_elect=False)
 
 
 async def _measured(plane: ControlPlane, arm: str, load: Load, options: argparse.Namespace) -> Run:

@@ -1,7 +1,7 @@
 """Both columns as one table: test, kube-scheduler, Dovetail, and what explains a difference (pure)."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich import box
@@ -14,8 +14,8 @@ from e2e.upstream.results import UpstreamResult
 WORDS = {"pass": "passes", "fail": "fails", "skip": "skipped", "unfinished": "did not end", "": "–"}
 MOST_ROWS = 50
 """A page shows no longer table whole."""
-MOST_ALIKE = 3
-"""Of more tests in such a table that differ for one reason, it names the first."""
+MOST_REASONS = 4
+"""Of more reasons it counts the others together."""
 COLOURS = {"pass": "green", "skip": "dim", "fail": "red", "unfinished": "red"}
 
 
@@ -71,37 +71,34 @@ def summary(all_lines: Sequence[Line]) -> str:
 
 
 def markdown(all_lines: Sequence[Line]) -> str:
-    """Write the lines as a table of a page; a long one has the tests that fail with Dovetail only, by reason."""
+    """Write the lines as a table of a page; a long one has what is unexplained only, and counts the rest by reason."""
     if len(all_lines) > MOST_ROWS:
         failing = [line for line in all_lines if line.dovetail in {"fail", "unfinished"}]
-        rest, rows = _left_out(all_lines), [_row(tests, line) for line, tests in _alike(failing)]
+        rest = _counted(failing, all_lines)
+        rows = [_row(line) for line in failing if not line.because]
     else:
-        rest, rows = "", [_row(line.test, line) for line in all_lines]
+        rest, rows = "", [_row(line) for line in all_lines]
     table = ("", "| test | kube-scheduler | Dovetail | why |", "|---|---|---|---|", *rows) if rows else ()
     return "\n".join((summary(all_lines) + rest, *table))
 
 
-def _row(tests: str, line: Line) -> str:
-    return f"| {tests} | {WORDS[line.kube_scheduler]} | {WORDS[line.dovetail]} | {line.because} |"
+def _row(line: Line) -> str:
+    return f"| {line.test} | {WORDS[line.kube_scheduler]} | {WORDS[line.dovetail]} | {line.because} |"
 
 
-def _alike(failing: Sequence[Line]) -> Iterator[tuple[Line, str]]:
-    """Give a line for each test, or for many with the same outcomes and reason, with the names to show."""
-    groups: dict[tuple[str, str, str], list[Line]] = {}
-    for line in failing:
-        groups.setdefault((line.kube_scheduler, line.dovetail, line.because), []).append(line)
-    for first, *others in groups.values():
-        if len(others) >= MOST_ALIKE and first.because:
-            yield first, f"{first.test} and {len(others)} more"
-        else:
-            yield from ((line, line.test) for line in (first, *others))
+def _counted(failing: Sequence[Line], all_lines: Sequence[Line]) -> str:
+    on_purpose = Counter(line.because for line in failing if line.because)
+    not_run = Counter(line.because or "without a reason" for line in all_lines if line.dovetail in {"", "skip"})
+    parts = (("Different on purpose", on_purpose), ("Not run with Dovetail", not_run))
+    counts = (f" {lead}: {_listed(each)}." for lead, each in parts if each)
+    return "".join((*counts, " `make upstream` names all."))
 
 
-def _left_out(all_lines: Sequence[Line]) -> str:
-    reasons = Counter(line.because for line in all_lines if line.dovetail in {"", "skip"})
-    counted = [f"{count} ({reason or 'without a reason'})" for reason, count in reasons.most_common()]
-    not_run = f" Not run with Dovetail: {', '.join(counted)}." if counted else ""
-    return f"{not_run} The table has the tests that fail with Dovetail; `make upstream` shows all."
+def _listed(counts: Counter[str]) -> str:
+    """List the most frequent reasons; the others are counted together."""
+    named = counts.most_common(MOST_REASONS)
+    others = counts.total() - sum(count for _, count in named)
+    return ", ".join(f"{reason} ({count})" for reason, count in [*named, *([("others", others)] if others else [])])
 
 
 def marks(suite: str, kubernetes: str) -> tuple[str, str]:

@@ -12,8 +12,14 @@ from scheduler.settings import HoldLimits
 from solver.domain import DeviceHold
 
 
-def refusals(hold: DeviceHold, seconds: float, others: HoldCache, limits: HoldLimits) -> Iterator[str]:
-    """Return the limits that a hold would break beside others; `seconds` are those until its deadline."""
+def refusals(
+    hold: DeviceHold, seconds: float, others: HoldCache, limits: HoldLimits, *, has_quota: bool = False
+) -> Iterator[str]:
+    """
+    Return the limits that a hold would break beside others; `seconds` are those until its deadline.
+
+    An owner that has quota is bound by it instead of by the limits for each namespace.
+    """
     if not hold.places:
         yield "it has no place: name a node for each pod"
     if unnamed := next((each for each in hold.places if not each.pods.is_set or not each.pods.namespace), None):
@@ -24,7 +30,7 @@ def refusals(hold: DeviceHold, seconds: float, others: HoldCache, limits: HoldLi
         yield "its deadline has passed"
     places, devices = Counter[str](), Counter[str]()
     for each in hold.places:
-        for namespace in ("", each.pods.namespace):
+        for namespace in ("",) if has_quota else ("", each.pods.namespace):
             places[namespace] += 1
             devices[namespace] += len(each.devices)
     for namespace, count in places.items():

@@ -71,7 +71,8 @@ class HoldRequest(msgspec.Struct, frozen=True, kw_only=True):
     Room to hold: places, as `solver.places_of` makes them of a plan, for pods of an owner, and for how many seconds.
 
     Pods of a higher `priority` may take the room. `departing` are the uids of pods that still have some of it. With a
-    `name` the request may be made again, by a later leader too: an owner has one hold of each name.
+    `name` the request may be made again, by a later leader too: an owner has one hold of each name. Where `has_quota`,
+    the owner's quota (Kueue's) bounds what is held for it instead of the limits for a namespace.
     """
 
     owner: HoldOwner
@@ -80,6 +81,7 @@ class HoldRequest(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     departing: tuple[str, ...] = ()
     name: str = ""
+    has_quota: bool = False
 
 
 class HoldRefused(Exception):  # noqa: N818 - an answer, which callers expect
@@ -184,7 +186,7 @@ class HoldKeeper:
 
     def _assumed(self, request: HoldRequest) -> DeviceHold:
         """Hold room in the cache. Raise `HoldRefused`."""
-        if reason := self._refusal(hold := self._wanted(request), request.seconds):
+        if reason := self.why_not(request, hold := self._wanted(request)):
             _log.info(logs.HOLD_REFUSED, owner=str(hold.owner), reason=reason)
             raise HoldRefused(reason)
         self._unwanted.pop(hold.name, None)
@@ -204,12 +206,11 @@ class HoldKeeper:
             departing=request.departing,
         )
 
-    def why_not(self, request: HoldRequest) -> str:
+    def why_not(self, request: HoldRequest, hold: DeviceHold | None = None) -> str:
         """Say which limit keeps room from being held now; empty where none does."""
-        return self._refusal(self._wanted(request), request.seconds)
-
-    def _refusal(self, hold: DeviceHold, seconds: float) -> str:
-        return self._unavailable or next(refusals(hold, seconds, self._cluster.holds, self._limits), "")
+        hold = hold or self._wanted(request)
+        found = refusals(hold, request.seconds, self._cluster.holds, self._limits, has_quota=request.has_quota)
+        return self._unavailable or next(found, "")
 
     async def _stored(self, hold: DeviceHold) -> DeviceHold:
         """Create a hold. Where an answer is lost, a live read says whether it is stored."""

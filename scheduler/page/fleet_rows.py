@@ -2,7 +2,13 @@
 The map as rows, of which a caller that watches it is sent those that change.
 
 A row names others and never says where they stand: in the columns of `FleetMap` one pod more shifts the indices of
-half the document. docs/page.md lists the cells.
+half the document. The cells of a row, with texts in place of indices:
+
+    nodes    name, group, domain, whether it exists, labels as an object
+    devices  the columns of `devices`, the name of the node; holders: namespace, claim, request, share, part, admin
+    claims   namespace, name, since, source, pods (namespace, name), consumers
+    pods     namespace, name, gang, whether it is gone
+    queue    how much the position is above the one before (null: none), the pod without its position
 """
 
 from collections import defaultdict

@@ -175,7 +175,7 @@ def _cells(outcome: PlacementOutcome, counts: OutcomeCounts) -> str:
     if not count:
         return "<td class=number>0</td>"
     share = 100 * count / counts.total
-    return f"<td class=number>{count} ({f'{share:.0f}' if share >= 1 else '&lt;1'} %)</td>"
+    return f"<td class=number>{count} ({f'{share:.0f}' if share >= 1 else '&lt;1'}%)</td>"
 
 
 def _named(title: str, found: Sequence[ComparedPlacement], names: str, way: str) -> str:

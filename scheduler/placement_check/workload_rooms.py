@@ -114,6 +114,7 @@ class WorkloadRooms:
             places=places_of(batch, plan, matchers),
             priority=min(pod.priority for pod in batch.pods),
             seconds=self._hold_seconds,
+            has_quota=True,
         )
 
     def release(self, workload_uid: str) -> None:

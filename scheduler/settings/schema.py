@@ -29,7 +29,7 @@ from scheduler.settings.policies import (
     Section,
 )
 from scheduler.settings.profiles import Name, Profile
-from scheduler.settings.repairs import RepairSettings
+from scheduler.settings.repairs import RepairMode, RepairSettings
 from solver.domain import (
     NodeSelectorOperator,
     NodeSelectorRequirement,
@@ -339,7 +339,11 @@ class Settings(Section, frozen=True):
     @property
     def features(self) -> tuple[Feature, ...]:
         """The features whose rights the scheduler asks for: without those that nobody has switched on."""
-        is_on = {Feature.KUEUE: self.admission_check.enabled, **dict.fromkeys(BY_RIGHTS, True)}
+        is_on = {
+            Feature.KUEUE: self.admission_check.enabled,
+            Feature.REPAIR: self.repair.mode is not RepairMode.DISABLED,
+            **dict.fromkeys(BY_RIGHTS, True),
+        }
         return tuple(feature for feature in Feature if feature not in OFF_BY_DEFAULT or is_on[feature])
 
     @property

@@ -16,8 +16,8 @@ from rich.style import Style
 
 from scheduler.observe import terminal
 
-_GAPS: Final = (3, 2)
-"""Blanks between columns; the second where the table is too wide for the terminal."""
+_GAPS: Final = (3, 2, 1)
+"""Blanks between columns; the second where the terminal is too narrow, the last where nothing else helps."""
 _INDENT: Final = "    "
 
 _READABLE: Final = 12
@@ -37,7 +37,8 @@ class ListColumn(NamedTuple):
     Numbers and fixed columns are never shortened, nor are copied ones: names that a user copies into the next command.
     Where there is no room for them they stand below their row. Sentences are wrapped between words on a terminal. Wide
     columns are printed with `-o wide` only. A product loses its first word, the vendor, and then its end: the model
-    stays. Of those with a `rank` the highest is left out first on a narrow terminal; 0: none is.
+    stays, but where different ones would look alike, as partitions of a model do, the middle goes. Of those with a
+    `rank` the highest is left out first on a narrow terminal; 0: none is.
     """
 
     head: str
@@ -146,10 +147,24 @@ def _shortened(text: str, width: int, kept: int) -> str:
     return set_cell_size(text, width - 1 - _width(tail)) + "…" + tail
 
 
-def _product(text: str, width: int) -> str:
-    """Leave out the vendor of a product (`NVIDIA H100 80GB HBM3`), and then what stands behind the model."""
-    short = text.partition(" ")[2] or text
-    return short if _width(short) <= width else set_cell_size(short, width - 1) + "…"
+def _without_vendor(text: str) -> str:
+    return text.partition(" ")[2] or text
+
+
+def _product(text: str, width: int, kept: int) -> str:
+    """Leave out the vendor of a product (`NVIDIA H100 80GB HBM3`), and then what stands behind the model, or before."""
+    short = _without_vendor(text)
+    if _width(short) <= width:
+        return short
+    return _shortened(short, width, kept) if kept else set_cell_size(short, width - 1) + "…"
+
+
+def _kept_of_products(texts: Collection[str], width: int) -> int:
+    """Return 0 where products are different by their beginning, else the columns that their end keeps."""
+    short = list(map(_without_vendor, texts))
+    if len({_product(text, width, 0) for text in texts}) == len(set(short)):
+        return 0
+    return _kept(short, width)
 
 
 def _kept(texts: Collection[str], width: int) -> int:
@@ -200,7 +215,8 @@ class _Table(NamedTuple):
                 break
             below = [copied[-1], *table.below]
             table = table._replace(shown=[at for at in table.shown if at != copied[-1]], below=below)
-        return table.narrowed()
+        narrowed = table.narrowed()
+        return narrowed if narrowed.total() <= width else table._replace(gap=_GAPS[2]).narrowed()
 
     def total(self, most: int | None = None) -> int:
         """Return the width of the table if names have at most `most` characters."""
@@ -231,7 +247,11 @@ class _Table(NamedTuple):
         names = [at for at in self.shown if not self._is_whole(at)]
         while self._replace(widths=widths).total() > self.width and any(widths[at] > _LEAST_WIDTH for at in names):
             widths[max(names, key=widths.__getitem__)] -= 1
-        return self._replace(widths=widths, kept=list(map(_kept, self.texts, widths)))
+        kept = [
+            (_kept_of_products if column.is_product else _kept)(texts, width)
+            for column, texts, width in zip(self.columns, self.texts, widths, strict=True)
+        ]
+        return self._replace(widths=widths, kept=kept)
 
     def heads(self) -> list[str]:
         """Return the line of the heads; those of names below their rows stand there."""
@@ -259,7 +279,7 @@ class _Table(NamedTuple):
         elif self.columns[at].is_sentence:
             yield from textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
         elif self.columns[at].is_product:
-            yield _product(text, width)
+            yield _product(text, width, self.kept[at])
         else:
             yield _shortened(text, width, self.kept[at])
 

@@ -118,6 +118,11 @@ def age(since: str, now: dt.datetime) -> str:
         seconds = max(0, int((now - dt.datetime.fromisoformat(since).astimezone(dt.UTC)).total_seconds()))
     except (ValueError, OverflowError):
         return ""
+    return duration(seconds)
+
+
+def duration(seconds: int) -> str:
+    """Write seconds as kubectl does: `5m3s`, `2d5h`, `10d`."""
     for (size, unit), (smaller, name) in pairwise(_UNITS):
         if seconds >= size:
             rest = seconds % size // smaller

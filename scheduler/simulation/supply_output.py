@@ -33,7 +33,7 @@ def show(found: GroupedSupply, fleet: Fleet, to: TextIO, *, is_wide: bool = Fals
             ListColumn(each.value.upper(), is_copied=each in _COPIED, is_product=each is Grouping.TYPE)
             for each in found.by
         ),
-        ListColumn("TOTAL", is_number=True),
+        ListColumn("TOTAL", is_number=True, rank=5),
         ListColumn("HELD", is_number=True),
         ListColumn("FREE", is_number=True),
         ListColumn("BLOCKED", is_number=True, is_wide=not has_blocked),

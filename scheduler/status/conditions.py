@@ -291,7 +291,14 @@ def _own_words(reasons: Sequence[Reason], said: Collection[str] = ()) -> Iterabl
     parts = [(each, *each.message.partition(wording.HINT)[::2]) for each in reasons]
     hints = [_ended(f"{HINT_LEAD}{_fragment(hint)}") for _, _, hint in parts if hint]
     fragments = [(each, _fragment(text)) for each, text, _ in parts]
-    return dict.fromkeys((*of_gangs, *hints, *(_sentence(each, text) for each, text in fragments if text not in said)))
+    own = (_sentence(each, text) for each, text in fragments if not _is_said(each, text, said))
+    return dict.fromkeys((*of_gangs, *hints, *own))
+
+
+def _is_said(reason: Reason, text: str, said: Collection[str]) -> bool:
+    """Whether kube-scheduler's words say all of it; `claim c, request r: …` has but the claim before its own status."""
+    status = _fragment(reason.status)
+    return text in said or (bool(status) and status in said and text.endswith(f", {status}"))
 
 
 COUNTS: Final = re.compile(r"^0/\d+ nodes are available(?:: (?P<counts>.*?))?\.(?: |$)")

@@ -138,8 +138,8 @@ def _alternative_objections(
     where, device_class = f"claim {claim}, request {request}", classes.get(alternative.device_class)
     if device_class is None:
         near = wording.suggestion(alternative.device_class, classes, what="device class")
-        message = f"{where}: device class {alternative.device_class} does not exist: {near}"
         status = f"request {request}: device class {alternative.device_class} does not exist"
+        message = f"claim {claim}, {status}{wording.HINT}{near}"
         yield Reason(code=ReasonCode.CLASS_MISSING, message=message, status=status)
         return
     if device_class.invalid:

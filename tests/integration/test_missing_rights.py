@@ -15,6 +15,7 @@ from tests.integration.test_preemption import HIGH, plain
 from tests.support import extended_world as extended
 from tests.support.controlplane import wait_until
 from tests.support.marks import WITH_POD_GROUPS
+from tests.support.repair_world import configured, install_component
 from tests.support.shell_world import Json, Start, World
 from tests.support.volume_world import VolumeWorld
 
@@ -174,3 +175,17 @@ def test_pods_of_a_group_that_may_not_be_read_wait_and_say_so(world: World, star
     granted.add()
     assert said(start(granted.kubeconfig)) == []
     wait_until(lambda: len(world.bound()) == 3)
+
+
+@without(Feature.REPAIR)
+def test_repairs_that_are_on_need_their_rights(world: World, start: Start, granted: Granted, tmp_path: Path) -> None:
+    install_component(world.plane)
+    running = start(granted.kubeconfig, configured(world, tmp_path, "advise"))
+
+    wait_until(lambda: check(running).startswith("[~]rights degraded"))
+    (line,) = said(running)
+    assert "create repairplans.dovetail.dev" in line
+    assert "no RepairPlan is made or carried out; deploy/components/repair grants it" in line
+
+    granted.add()
+    wait_until(lambda: check(running).startswith("[+]rights ok"), seconds=90)  # without a restart of the process

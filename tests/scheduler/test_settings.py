@@ -31,8 +31,10 @@ def test_an_almost_empty_file_gives_the_defaults() -> None:
 
 
 def test_rights_are_needed_for_features_that_are_switched_on() -> None:
-    assert set(Feature) - set(default().features) == {Feature.KUEUE}
-    assert set(parse(f"{HEAD}admissionCheck: {{enabled: true}}\n", "file").features) == set(Feature)
+    assert set(Feature) - set(default().features) == {Feature.KUEUE, Feature.REPAIR}
+    assert Feature.KUEUE in parse(f"{HEAD}admissionCheck: {{enabled: true}}\n", "file").features
+    for mode in ("advise", "apply"):
+        assert Feature.REPAIR in parse(f"{HEAD}repair: {{mode: {mode}}}\n", "file").features
 
 
 def test_the_default_file_gives_the_defaults() -> None:

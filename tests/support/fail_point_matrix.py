@@ -1,5 +1,5 @@
 """
-The cases of fail points, and their matrix for docs/robustness.md: how many there are by write and kind of failure.
+The cases of fail points, and what docs/robustness.md says of them: scenes, writes and moments.
 
 `python -m tests.support.fail_point_matrix` writes it into the page.
 """
@@ -63,26 +63,16 @@ def is_tried(kind: str, moment: str) -> bool:
 
 
 def matrix() -> str:
-    """Return the table, a line for each kind of write, and below it the names of the moments."""
+    """Return how many cases there are, the writes with how often scenes make each, and the names of the moments."""
     moments = {group: [name for name, each in MOMENTS.items() if group_of(each) == group] for group in GROUPS}
     writes = Counter(kind for scene in SCENES.values() for kind, _ in scene.writes)
-    rows = [
-        ("write", "writes in scenes", *GROUPS),
-        ("---",) * (2 + len(GROUPS)),
-        *(_row(kind, writes, moments) for kind in KINDS),
-    ]
-    total = sum(int(cell) for row in rows[2:] for cell in row[2:])
-    lines = [f"| {' | '.join(row)} |" for row in rows]
+    counted = ", ".join(f"`{kind}` ({writes[kind]})" for kind in KINDS if writes[kind])
     names = [f"- {group}: {', '.join(f'`{each}`' for each in names)}" for group, names in moments.items()]
-    scenes = f"{len(SCENES)} scenes, {total} cases: {', '.join(f'`{each}`' for each in SCENES)}."
-    return "\n".join((*lines, "", scenes, "", *names, ""))
-
-
-def _row(kind: str, writes: Counter[str], moments: dict[str, list[str]]) -> tuple[str, ...]:
-    counts = [len(names) * writes[kind] for names in moments.values()]
-    if kind not in GUARDED:
-        counts[-1] = 0
-    return kind, str(writes[kind]), *map(str, counts)
+    names[-1] += f", of {', '.join(f'`{kind}`' for kind in KINDS if kind in GUARDED)} alone"
+    lead = f"{len(SCENES)} scenes, {len(list(cases()))} cases: each write of a scene at each moment."
+    scenes = f"- Scenes: {', '.join(f'`{each}`' for each in SCENES)}."
+    kinds = f"- Writes, with how many the scenes make: {counted}."
+    return "\n".join(("", lead, "", scenes, kinds, *names, "")).lstrip("\n")
 
 
 def in_page(text: str) -> str:

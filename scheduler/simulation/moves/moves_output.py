@@ -110,7 +110,7 @@ def lost_work(found: Relocation) -> str:
     minutes = found.harm.lost_seconds // _MINUTE
     if not found.is_found or not minutes:
         return ""
-    return f"{printing.counted(minutes, 'minute')} of work since start or checkpoint would be lost."
+    return f"Work of {printing.duration(minutes * _MINUTE)} since start or checkpoint would be lost."
 
 
 def show(made: PlannedMoves, to: TextIO) -> None:

@@ -2,15 +2,29 @@
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 import msgspec
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
-from scheduler.kube.repair_plans import MoveState, RepairPlan
-from scheduler.simulation import printing
+from scheduler.kube.repair_plans import MoveState, PlannedMove, RepairPlan
+from scheduler.simulation import list_table, printing
+from scheduler.simulation.list_table import Coloured, ListColumn
+
+_MINUTE: Final = 60
+_LISTED: Final = (
+    ListColumn("NAME", is_copied=True),
+    ListColumn("FOR", is_copied=True),
+    ListColumn("MOVES", is_number=True),
+    ListColumn("AGE", is_number=True),
+    ListColumn("STATE", is_sentence=True),
+)
+_MOVES: Final = (
+    ListColumn("STEP", is_number=True),
+    ListColumn("POD", is_copied=True),
+    ListColumn("FROM", is_copied=True),
+    ListColumn("TO"),
+    ListColumn("STATE", is_sentence=True),
+)
 
 
 def show_list(plans: Sequence[RepairPlan], to: TextIO, form: str) -> None:
@@ -19,20 +33,18 @@ def show_list(plans: Sequence[RepairPlan], to: TextIO, form: str) -> None:
     if form != "table":
         to.write(printing.text("RepairPlans", {"items": [_document(plan) for plan in newest]}, form))
         return
-    console = printing.console(to)
     if not newest:
-        console.print("No repair is planned.")
+        to.write("No repair is planned.\n")
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("NAME", "FOR", "MOVES", "STATE", "AGE"):
-        table.add_column(column, overflow="fold")
     now = dt.datetime.now(dt.UTC)
-    for plan in printing.visible(newest):
-        done = sum(each.state is MoveState.MOVED for each in plan.status.moves)
-        moves = f"{done}/{len(plan.spec.moves)}" if plan.status.moves else str(len(plan.spec.moves))
-        age = printing.age(plan.metadata.creation_timestamp, now)
-        table.add_row(Text(plan.name), Text(plan.spec.goal.subject), moves, Text(_state(plan)), age)
-    console.print(table)
+    list_table.show(_LISTED, (_row(plan, now) for plan in newest), to)
+
+
+def _row(plan: RepairPlan, now: dt.datetime) -> list_table.Row:
+    done = sum(each.state is MoveState.MOVED for each in plan.status.moves)
+    moves = f"{done}/{len(plan.spec.moves)}" if plan.status.moves else str(len(plan.spec.moves))
+    age = printing.age(plan.metadata.creation_timestamp, now)
+    return (plan.name, plan.spec.goal.subject, moves, age, _state(plan))
 
 
 def show_one(plan: RepairPlan, to: TextIO, form: str) -> None:
@@ -40,23 +52,20 @@ def show_one(plan: RepairPlan, to: TextIO, form: str) -> None:
     if form != "table":
         to.write(printing.text("RepairPlan", _document(plan), form))
         return
-    console = printing.console(to)
-    plan = printing.visible(plan)
-    goal = plan.spec.goal
-    console.print(Text(f"{plan.name}: {_state(plan)}"))
-    console.print(Text(f"{goal.kind}: {goal.subject}: {goal.value}"))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("STEP", "POD", "FROM", "TO", "STATE"):
-        table.add_column(column, overflow="fold")
-    for move in plan.spec.moves:
-        progress = plan.progress(move.uid)
-        state = "" if progress is None else f"{progress.state} {progress.message}".strip()
-        target = Text(move.target, "green") if move.target else Text("(a spare takes its place)", "yellow")
-        table.add_row(str(move.step), Text(str(move.pod)), Text(move.source), target, Text(state))
-    console.print(table)
-    count = printing.counted(len(plan.spec.moves), "move")
+    goal, count = plan.spec.goal, printing.counted(len(plan.spec.moves), "move")
+    list_table.write([f"{plan.name}: {_state(plan)}", f"{goal.kind}: {goal.subject}: {goal.value}", ""], to)
+    list_table.show(_MOVES, (_move_row(plan, move) for move in plan.spec.moves), to)
     proof = "proven: it cannot be done with fewer" if plan.spec.proven else f"at least {plan.spec.least} are needed"
-    console.print(Text(f"{count} ({proof}). {plan.spec.lost_seconds // 60} minutes of work would be lost."))
+    minutes = plan.spec.lost_seconds // _MINUTE
+    lost = f" Work of {printing.duration(minutes * _MINUTE)} would be lost." if minutes else ""
+    list_table.write(["", f"{count} ({proof}).{lost}"], to)
+
+
+def _move_row(plan: RepairPlan, move: PlannedMove) -> list_table.Row:
+    progress = plan.progress(move.uid)
+    state = "" if progress is None else f"{progress.state} {progress.message}".strip()
+    target = Coloured(move.target, "green") if move.target else Coloured("(a spare takes its place)", "yellow")
+    return (str(move.step), str(move.pod), move.source, target, state)
 
 
 def _state(plan: RepairPlan) -> str:

@@ -1,4 +1,4 @@
-"""Prints quotas: the tree with what is guaranteed, held, lent and waited for, and who would lose what next."""
+"""Prints quotas: the tree with what is guaranteed, held, borrowed and waited for, and who would lose what next."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, TextIO
@@ -17,7 +17,7 @@ COLUMNS: Final = (
     ListColumn("LIMIT", is_number=True),
     ListColumn("WEIGHT", is_number=True, is_wide=True),
     ListColumn("HELD", is_number=True),
-    ListColumn("LENT", is_number=True),
+    ListColumn("BORROWED", is_number=True),
     ListColumn("WAITING", is_number=True),
     ListColumn("FLEET", is_number=True, is_wide=True),
     ListColumn("NAMESPACES", is_sentence=True, is_wide=True),

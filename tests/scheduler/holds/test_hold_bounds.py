@@ -28,10 +28,10 @@ def hold(name: str, *devices: int, namespace: str = "a", used: tuple[int, ...] =
     return h.hold(name, *places, used=used)
 
 
-def why_not(wanted: DeviceHold, *others: DeviceHold, seconds: float = 60.0) -> list[str]:
+def why_not(wanted: DeviceHold, *others: DeviceHold, seconds: float = 60.0, has_quota: bool = False) -> list[str]:
     cluster = Cluster()
     show(cluster, others)
-    return list(refusals(wanted, seconds, cluster.holds, LIMITS))
+    return list(refusals(wanted, seconds, cluster.holds, LIMITS, has_quota=has_quota))
 
 
 def test_a_hold_within_all_limits_is_made() -> None:
@@ -69,6 +69,15 @@ def test_a_hold_within_all_limits_is_made() -> None:
 )
 def test_a_limit_is_named_with_what_is_held(others: list[DeviceHold], said: str) -> None:
     assert why_not(hold("new", 1, 1), *others) == [said]
+
+
+def test_an_owner_with_quota_is_bound_by_it_instead_of_the_limits_for_a_namespace() -> None:
+    others = [hold("x", 3), hold("y", 0)]
+    assert len(why_not(hold("new", 2), *others)) == 2
+    assert why_not(hold("new", 2), *others, has_quota=True) == []
+    assert why_not(hold("new", 4), *others, has_quota=True) == [
+        "it needs 4 devices beside 3 that are held, and deviceHolds.maxDevices is 6"
+    ]
 
 
 def test_places_that_are_used_up_or_lost_count_no_more() -> None:

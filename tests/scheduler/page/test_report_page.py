@@ -107,6 +107,12 @@ def test_the_page_says_what_would_have_been_worse_beside_what_would_have_been_be
     assert "1 min 30 s less waiting, over all pods" in text
 
 
+def test_a_share_is_written_without_a_blank_as_on_the_other_pages(path: Path) -> None:
+    text = report_page.page(report(path, start(1000.0), sample(4600.0, pods=BETTER.plus(WORSE), gangs=BETTER)))
+    assert "<td class=number>2 (22%)</td>" in text
+    assert re.findall(r"\d %", Page(text).text) == []
+
+
 def test_the_page_of_an_observation_without_pods_says_so(path: Path) -> None:
     text = Page(report_page.page(report(path, start(1.0), sample(1.0, counterfactual=(4, 4, 0))))).text
     assert "No pod of default-scheduler had to be placed alone." in text

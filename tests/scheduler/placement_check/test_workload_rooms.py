@@ -106,6 +106,7 @@ def test_each_pod_has_a_place_with_its_devices_for_the_pods_of_its_podset() -> N
         (("kueue.x-k8s.io/podset", "launcher"),),
     ]
     assert (request.name, request.priority, request.seconds) == ("workload-uid-w", 5, 600.0)
+    assert request.has_quota
     assert str(request.owner) == "Workload ml/w"
 
 

@@ -211,3 +211,24 @@ def test_a_product_keeps_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
         to = terminal(monkeypatch, width)
         show(columns, [("gpu-0001", "NVIDIA H100 80GB HBM3")], to)
         assert to.getvalue().splitlines()[1].split("  ")[-1].strip() == shown
+
+
+def test_products_that_begin_alike_keep_their_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = (ListColumn("NAME", is_copied=True), ListColumn("TYPE", is_product=True))
+    to = terminal(monkeypatch, 20)
+    show(columns, [("gpu-0001", f"NVIDIA A100-SXM4-40GB {profile}") for profile in ("1g.5gb", "2g.10gb")], to)
+    assert [line.split()[-1] for line in to.getvalue().splitlines()[1:]] == ["A100-….5gb", "A100-…10gb"]
+
+
+def test_a_name_that_no_other_column_stands_beside_takes_the_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = (
+        ListColumn("CLASS", is_copied=True),
+        ListColumn("FREE", is_number=True),
+        ListColumn("HELD", is_number=True),
+    )
+    to = terminal(monkeypatch, 30)
+    show(columns, [("hami-core.project-hami", "4", "0")], to)
+    assert to.getvalue().splitlines() == ["CLASS                  FREE HELD", "hami-core.project-hami    4    0"]
+    to = terminal(monkeypatch, 32)
+    show(columns, [("hami-core.project-hami", "4", "0")], to)
+    assert max(map(len, to.getvalue().splitlines())) == 32

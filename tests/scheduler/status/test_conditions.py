@@ -4,6 +4,8 @@ from msgspec.structs import replace
 
 from scheduler.status.conditions import condition_message, truncated, with_binding_failure
 from solver.domain import Reason, ReasonCode
+from solver.feasibility.claims import spec_objections
+from tests.support import builders as b
 
 CPU = Reason(code=ReasonCode.NODE_RESOURCES, message="Insufficient cpu", node_count=4)
 TAINT = Reason(
@@ -76,6 +78,15 @@ def test_a_hint_stands_behind_kube_scheduler_s_words_and_before_the_details() ->
     assert condition_message((gang, hinted), 12) == (
         "0/12 nodes are available: 12 cannot allocate all claims. pod group is …. Hint: did you mean 3? "
         f"gang g: 2 pods must run together. {GPUS.message}."
+    )
+
+
+def test_a_class_that_does_not_exist_is_said_once() -> None:
+    request = b.claim("c", b.request("gpu", "gpu.nvida.com"))
+    reasons = spec_objections("c", request.requests, {"gpu.nvidia.com": b.device_class("gpu.nvidia.com")})
+    assert condition_message(reasons, 8) == (
+        "0/8 nodes are available: request gpu: device class gpu.nvida.com does not exist. "
+        "Hint: did you mean gpu.nvidia.com?"
     )
 
 

@@ -119,7 +119,7 @@ REFUSED: tuple[tuple[str, Pod, tuple[Claim, ...], ReasonCode, str], ...] = (
         POD,
         (b.claim("c", b.first_available("r", b.alternative("s", "absent"))),),
         ReasonCode.CLASS_MISSING,
-        "claim c, request r/s: device class absent does not exist: there are bad, gpu",
+        "claim c, request r/s: device class absent does not exist; hint: there are bad, gpu",
     ),
     (
         "a mode that is not known",

@@ -53,7 +53,7 @@ function Table({ quotas }: { quotas: Quota[] }) {
             Held
           </th>
           <th scope="col" class="numeric" title="What is held beyond the guarantee">
-            Lent
+            Borrowed
           </th>
           <th scope="col" class="numeric" title="Pods that wait and ask for such devices, whatever they wait for">
             Waiting

@@ -177,7 +177,7 @@ def test_from_one_pod_to_the_next_only_nodes_that_changed_are_counted_anew(monke
 
     monkeypatch.setattr(ExpectedRoom, "by_resources", by_resources)
     full, open_ = {f"full-{at}": 4 for at in range(30)}, {f"open-{at}": 1 for at in range(5)}
-    snapshot = b.snapshot(*two_nodes(**full, **open_), b.claim("c"), b.claim("d"))
+    snapshot = b.snapshot(*two_nodes(None, **full, **open_), b.claim("c"), b.claim("d"))
     policy, cache = expecting(kind(count=2), kind(cpu=8)), SolverCache()
     (first,) = solve(snapshot, b.batch(b.pod("p", "c")), policy, s.PATIENT, cache).placements
     assert counted == [35]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from solver import SolverCache, solution
+from solver import SolverCache, solution, solve
 from solver.arrays import Amounts
 from solver.domain import EXPECTED_ROOM, SPREAD, Claim, ExpectedPod, Policy
 from solver.problem.expected_room import ExpectedRoom
@@ -169,7 +169,6 @@ def test_what_is_expected_is_described_once_for_a_policy_and_its_device_classes(
 
 
 def test_from_one_pod_to_the_next_only_nodes_that_changed_are_counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the second decision, the node of the first; and the nodes that the pod could take, in one array."""
     counted, fitting = list[int](), ExpectedRoom.by_resources
 
     def by_resources(self: ExpectedRoom, nodes: Amounts) -> Amounts:
@@ -178,14 +177,13 @@ def test_from_one_pod_to_the_next_only_nodes_that_changed_are_counted_anew(monke
 
     monkeypatch.setattr(ExpectedRoom, "by_resources", by_resources)
     full, open_ = {f"full-{at}": 4 for at in range(30)}, {f"open-{at}": 1 for at in range(5)}
-    objects = (*two_nodes(**full, **open_), b.claim("c"), b.claim("d"))
+    snapshot = b.snapshot(*two_nodes(None, **full, **open_), b.claim("c"), b.claim("d"))
     policy, cache = expecting(kind(count=2), kind(cpu=8)), SolverCache()
-    first = s.plan(*objects, pods=[b.pod("p", "c")], policy=policy, engine=cache)
+    (first,) = solve(snapshot, b.batch(b.pod("p", "c")), policy, s.PATIENT, cache).placements
     assert counted == [35]
-    (placed,) = first.placements
-    running = b.pod("p", "c", node_name=placed.node, cpu=4)
     counted.clear()
-    s.plan(*objects, running, pods=[b.pod("q", "d")], policy=policy, engine=cache)
+    running = msgspec.structs.replace(snapshot, pods=(b.pod("p", "c", node_name=first.node, cpu=4),))
+    assert solve(running, b.batch(b.pod("q", "d")), policy, s.PATIENT, cache).placements
     assert counted == [1]
 
 

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from solver.domain import Batch, Budget, NodeSelector, Policy, Snapshot
-from solver.preemption import nominated_room
 from solver.preemption.nominated_room import reserve_for_nominated
+from solver.problem.prepare import prepare
 from solver.problem.solver_cache import SolverCache
 from tests.support import builders as b
 from tests.support.preemption_cases import holding, running
@@ -43,13 +43,12 @@ def seen_by_others(snapshot: Snapshot) -> tuple[Snapshot, dict[str, set[str]]]:
 
 def test_all_of_them_are_placed_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
     problems: list[int] = []
-    prepare = nominated_room.prepare
 
     def counting(*given: Any) -> Any:
         problems.append(len(given[1].pods))
         return prepare(*given)
 
-    monkeypatch.setattr(nominated_room, "prepare", counting)
+    monkeypatch.setattr("solver.preemption.nominated_room.prepare", counting)
     seen, given = seen_by_others(nominated(2 * NODES))
     assert problems == [2 * NODES]
     assert given == {f"n{n}": {"gpu-0", "gpu-1"} for n in range(NODES)}

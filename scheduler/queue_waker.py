@@ -7,6 +7,7 @@ from typing import Final
 
 from scheduler.change import Object
 from scheduler.cluster import Cluster, Transition
+from scheduler.cluster.holds.held_releases import heirs
 from scheduler.observe import logs
 from scheduler.queue import SchedulingQueue
 from solver.domain import DeviceHold, NodeReservation
@@ -46,7 +47,7 @@ class QueueWaker:
             if isinstance(transition.after, DeviceHold):
                 self._room_held(transition.before, transition.after)
             if (told := self._cluster.told(transition)) is not None:
-                self._queue.wake(told)
+                self._queue.wake(told, heirs(self._cluster.store, self._cluster.holds, told))
             for pod in self._cluster.unblocked(transition):
                 self._queue.victims_gone(pod, self._clock())
             if transition.conflict is not None:

@@ -1,12 +1,13 @@
 """One change may end what thousands of pods wait for: it holds up no other task of the event loop."""
 
 import asyncio
+from collections.abc import Collection
 
 from scheduler.change import Change, Kind, Transition
 from scheduler.cluster import Cluster
 from scheduler.queue import SchedulingQueue
 from scheduler.queue_waker import MOST_AT_ONCE, QueueWaker
-from solver.domain import Reason, ReasonCode
+from solver.domain import Reason, ReasonCode, Seat
 from tests.support import builders as b
 from tests.support.hold_builders import hold, place
 
@@ -18,9 +19,9 @@ class CountingQueue(SchedulingQueue):
 
     told = 0
 
-    def wake(self, transition: Transition) -> None:
+    def wake(self, transition: Transition, heirs: Collection[Seat] = ()) -> None:
         self.told += 1
-        super().wake(transition)
+        super().wake(transition, heirs)
 
 
 async def test_the_end_of_a_large_hold_is_followed_in_turns_to_the_last_place() -> None:

@@ -97,12 +97,10 @@ def _victims(
     policy: Policy,
     of_plan: tuple["_BudgetIndex", ReclaimCheck],
 ) -> Iterator[Violation]:
-    budgets, reclaim_check = of_plan
     named = {victim.pod for victim in preemption.victims}
     running = {pod.id: pod for pod in left.pods if pod.id in named}
     of_gangs = {each.id: each.priority for each in left.gangs if each.priority is not None}
-    found: list[Pod] = []
-    reclaimed: list[Pod] = []
+    found, reclaimed = list[Pod](), list[Pod]()
     for victim in preemption.victims:
         pod = running.get(victim.pod)
         if pod is None or (pod.uid, pod.node_name) != (victim.pod_uid, victim.node):
@@ -117,12 +115,12 @@ def _victims(
             yield broken(Rule.VICTIM_PRIORITY, pod.id, f"its priority {priority} is not below that of its preemptor")
         yield from _victim(left, pod, preemptors, policy, is_reclaimed=is_reclaimed)
     if reclaimed:
-        yield from reclaim_check.violations(left, preemption, preemptors, reclaimed)
+        yield from of_plan[1].violations(left, preemption, preemptors, reclaimed)
     binding = _binding(preemptors, policy)
     if binding.gangs:
         yield from _gangs(left, found)
     if binding.budgets:
-        yield from _budgets(left, found, budgets)
+        yield from _budgets(left, found, of_plan[0])
     for victim in preemption.victims if binding.budgets else ():
         if victim.breaks_budgets:
             yield broken(Rule.VICTIM_BUDGET, victim.pod, "it would be deleted whatever its PodDisruptionBudgets allow")

@@ -44,5 +44,6 @@ async def test_the_end_of_a_large_hold_is_followed_in_turns_to_the_last_place() 
 
     assert len(transitions) >= 2 * PLACES
     assert max(after - before for before, after in zip((0, *steps), steps, strict=False)) <= MOST_AT_ONCE
+    assert len(steps) > 4
     assert waker.changed.is_set()
     assert queue.take_batch(now + 60.0, 10).pods == (pod,)

@@ -124,10 +124,8 @@ class BatchQuotas:
             counted += (
                 each.key for index in wanted for each in tree.quotas[index].resources if _is_shared(each, classes)
             )
-        by_pod: dict[PodId, int] = {}
-        for pod in batch.pods if contended else ():
-            if pod.id.namespace in tree.leaf_of and (devices := _most_devices(pod, claims)):
-                by_pod[pod.id] = devices
+        owned = (pod for pod in batch.pods if contended and pod.id.namespace in tree.leaf_of)
+        by_pod = {pod.id: devices for pod in owned if (devices := _most_devices(pod, claims))}
         keys = tuple(dict.fromkeys(counted))
         closed = {each: Reason(code=ReasonCode.QUOTA_EXCEEDED, message=why) for each, why in refused.items()}
         return cls(tree, tuple(found), leaf_of, keys, cache, guarantees, by_pod, closed)

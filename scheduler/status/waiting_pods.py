@@ -91,12 +91,21 @@ def waiting_pod(pending: PendingPod, position: int | None) -> WaitingPod:
 _TAINTS: Final = re.compile(r"(?:\d+ node\(s\) had untolerated taint \{[^}]*\}(?:\. ?|$))+")
 """What a message says of the taints that it has counted."""
 
+_NAMES_ONLY: Final = ("did you mean ", "there are ", "there is ")
+"""How hints of `wording.suggestion` begin: without the message before them nobody knows what is wrong."""
+
 
 def short_reason(message: str) -> str:
-    """Return the first hint of a condition's message, else what it says besides kube-scheduler's counts, else these."""
-    for hint in hints_of(message):
-        return hint
+    """
+    Return the first hint of a condition's message, else what it says besides kube-scheduler's counts, else these.
+
+    A hint that only names names follows what it is about.
+    """
     counted = COUNTS.match(message)
+    for hint in hints_of(message):
+        about = (counted["counts"] or "") if counted is not None and hint.startswith(_NAMES_ONLY) else ""
+        is_number = about[:1].isdigit()  # of nodes, which says nothing of names
+        return f"{about}: {hint}" if about and not is_number else hint
     rest = message[counted.end() :] if counted is not None else message
     if counted is not None and counted["counts"] and _TAINTS.fullmatch(rest):
         return counted["counts"]

@@ -124,7 +124,7 @@ def preempting(nodes: Sequence[str], victims: Sequence[Victim], reader: str) -> 
     if not victims:
         return Reason(code=ReasonCode.PREEMPTING, message=f"preemption: waits{where} for pods that are leaving")
     names = wording.several([each.pod for each in victims], reader, _SHOWN)
-    message = f"preemption: waits{where} until pods of lower priority are gone: {names}"
+    message = f"preemption: waits{where} until pods that give way are gone: {names}"
     return Reason(code=ReasonCode.PREEMPTING, message=message)
 
 

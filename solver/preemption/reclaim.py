@@ -172,11 +172,16 @@ class _Spare:
 
 
 def _units(snapshot: Snapshot, rules: PreemptionRules, priority: int) -> list[tuple[Pod, ...]]:
-    """Return the pods of a priority that have run long enough, the youngest first; gangs whole or not at all."""
+    """
+    Return the pods of a priority that have run long enough, the youngest first; gangs whole or not at all.
+
+    Pods of a group without a minimum (the basic policy, as of the PodGroup of a Job) go one by one.
+    """
     gangs = {each.id: each for each in snapshot.gangs}
+    loose = {each.id for each in snapshot.gangs if not each.needed(1)}
     grouped: dict[object, list[Pod]] = {}
     for pod in snapshot.pods:
-        grouped.setdefault(pod.gang or pod.id, []).append(pod)
+        grouped.setdefault(pod.id if pod.gang is None or pod.gang in loose else pod.gang, []).append(pod)
 
     def may_go(pod: Pod) -> bool:
         is_ours = pod.scheduler_name in rules.scheduler_names and not (pod.is_deleting or pod.is_terminal)

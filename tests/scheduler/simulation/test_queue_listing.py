@@ -99,6 +99,10 @@ def test_a_pod_that_no_scheduler_has_seen() -> None:
             "0/9 nodes are available: 1 Insufficient cpu. 2 node(s) had untolerated taint {a.example.com/b: }.",
             "1 Insufficient cpu",
         ),
+        (
+            "0/9 nodes are available: request gpu: device class gpu.nvidia.co does not exist. Hint: did you mean gpu?",
+            "request gpu: device class gpu.nvidia.co does not exist: did you mean gpu?",
+        ),
     ],
 )
 def test_the_short_reason(message: str, short: str) -> None:

@@ -1,9 +1,11 @@
 """Reclaim: a pod within its quota's guarantee has pods of its priority evicted that borrow, and no others."""
 
+import pytest
 from msgspec.structs import replace
 
 from solver import solve
 from solver.domain import FINALIZER, Batch, Budget, Claim, Plan, Pod, Policy, PreemptionRules, Snapshot
+from solver.domain.gang import DISRUPT_ALL, DISRUPT_SINGLE
 from solver.verify import check
 from tests.support import builders as b
 from tests.support import hold_builders as h
@@ -98,6 +100,17 @@ def test_a_gang_that_borrows_goes_whole() -> None:
 
     assert victims(plan) in (["m-0", "m-1"], ["blue-2", "blue-3"])
     assert len(victims(plan)) == 2
+
+
+@pytest.mark.parametrize("group", [{"min_count": 0}, {"min_count": 4, "disruption": DISRUPT_SINGLE}])
+def test_pods_of_a_group_without_a_minimum_go_one_by_one(group: dict[str, object]) -> None:
+    """As those of a Job, to which Kubernetes gives a PodGroup: together they hold more than the team has borrowed."""
+    job = replace(b.gang("job", 4, namespace="blue"), **group)
+    members = [running(f"m-{index}", index, "blue", gang=job.id, seconds=100 + index) for index in range(4)]
+
+    assert victims(decide(cluster(*members, gangs=(job,)), ("new", "red", 2))) == ["m-0", "m-1"]
+    whole = replace(job, disruption=DISRUPT_ALL)
+    assert victims(decide(cluster(*members, gangs=(whole,)), ("new", "red", 2))) == []
 
 
 def test_a_pod_that_waits_for_borrowers_that_are_too_young_is_tried_again_when_one_may_go() -> None:

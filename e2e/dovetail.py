@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Self
+from typing import Any, Final, Self
 
 import yaml
 
@@ -24,6 +24,15 @@ NAMESPACE = "dovetail-system"
 SERVICE_ACCOUNT = "dovetail"
 READY_SECONDS = 120.0
 GRACE_SECONDS = 15.0
+REPAIRS: Final[dict[str, Any]] = {
+    "mode": "apply",
+    "autoApprove": True,
+    "intervalSeconds": 1,
+    "minimumRunSeconds": 0,
+    "coolDownSeconds": 0,
+    "budget": {"movesPerHour": 100_000, "movesPerHourOfNamespace": 100_000, "movesAtOnce": 1000},
+}
+"""The section `repair` of a configuration that repairs at once, with its budgets lifted."""
 
 
 def install(plane: ControlPlane, *components: str) -> Path:

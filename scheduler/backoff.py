@@ -1,5 +1,5 @@
 """
-Waits after failures: exponential backoff with a ceiling, and cooldowns.
+Waits after failures: exponential backoff with a ceiling, for each key by itself too, and cooldowns.
 
 Everything in the shell that tries again takes its waits from here: writes, watches, the worker process, pods. Pods
 wait without jitter, so that pods that failed together are tried together.
@@ -8,7 +8,7 @@ wait without jitter, so that pods that failed together are tried together.
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Container, Hashable
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -106,3 +106,40 @@ class Cooldown(Generic[K]):
             self._counts[group] -= 1
             if not self._counts[group]:
                 del self._counts[group]
+
+
+class LongerWaits(Generic[K]):
+    """
+    Keys whose last try failed: each waits `first`, doubled with every failure in a row, and at most `longest`.
+
+    `clock` gives the time in the unit of both: seconds, or the looks of a loop.
+    """
+
+    def __init__(self, first: float, longest: float, clock: Callable[[], float]) -> None:
+        self._first: Final = first
+        self._longest: Final = longest
+        self._clock: Final = clock
+        self._failed: Final[dict[K, tuple[int, float]]] = {}
+        """How often a key has failed, and when its wait ends."""
+
+    def __contains__(self, key: K) -> bool:
+        """Whether a key waits now."""
+        return key in self._failed and self._clock() < self._failed[key][1]
+
+    def __len__(self) -> int:
+        """Count the keys whose last try failed."""
+        return len(self._failed)
+
+    def failed(self, key: K) -> None:
+        """Let a key wait, longer than the last time."""
+        failures = self._failed[key][0] if key in self._failed else 0
+        self._failed[key] = failures + 1, self._clock() + doubled(self._first, self._longest, failures)
+
+    def succeeded(self, key: K) -> None:
+        """Forget that a key has failed."""
+        self._failed.pop(key, None)
+
+    def keep(self, keys: Container[K]) -> None:
+        """Forget all others, which are gone."""
+        for key in [key for key in self._failed if key not in keys]:
+            del self._failed[key]

@@ -1,14 +1,19 @@
 """Moves pods of the scheduling queue for what happened in the cluster cache, and wakes the loop that decides them."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from scheduler.change import Object
 from scheduler.cluster import Cluster, Transition
+from scheduler.cluster.holds.held_releases import heirs
 from scheduler.observe import logs
 from scheduler.queue import SchedulingQueue
 from solver.domain import DeviceHold, NodeReservation
+
+MOST_AT_ONCE: Final = 512
+"""Transitions that are followed in one step of the event loop: some ten milliseconds."""
 
 _log: Final = logs.logger()
 
@@ -23,19 +28,33 @@ class QueueWaker:
         self._clock: Final = clock
         self._reserved: dict[str, NodeReservation] = {}
         """The reservations that the log has told of, by the uid of their first pod."""
+        self._waiting: Final[deque[Transition]] = deque()
+        """Transitions whose turn comes after other tasks of the event loop had theirs."""
 
     def wake(self, transitions: Sequence[Transition]) -> None:
-        """Hint the pods whose reasons these transitions may have removed."""
-        for transition in transitions:
+        """
+        Hint the pods whose reasons these transitions may have removed.
+
+        One object may end what thousands of pods wait for, as a DeviceHold does: so many are followed in turns.
+        """
+        is_going_on = bool(self._waiting)
+        self._waiting.extend(transitions)
+        if not is_going_on:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        for transition in [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_AT_ONCE))]:
             if isinstance(transition.after, DeviceHold):
                 self._room_held(transition.before, transition.after)
             if (told := self._cluster.told(transition)) is not None:
-                self._queue.wake(told)
+                self._queue.wake(told, heirs(self._cluster.store, self._cluster.holds, told))
             for pod in self._cluster.unblocked(transition):
                 self._queue.victims_gone(pod, self._clock())
             if transition.conflict is not None:
                 _log.warning(logs.UNIT_CONFLICT, key=transition.key, reasons=[transition.conflict.message])
         self.changed.set()
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._go_on)
 
     def _room_held(self, before: Object | None, after: DeviceHold) -> None:
         """Retry the pods that a hold is for when the watch shows it, which says its uid."""

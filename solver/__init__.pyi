@@ -37,6 +37,7 @@ from .repair.goals import goal_of_nodes as goal_of_nodes
 from .repair.goals import goal_of_pods as goal_of_pods
 from .repair.goals import goals_of as goals_of
 from .repair.planner import plan_moves as plan_moves
+from .repair.successors import once_left as once_left
 from .rules.node_fit.values import matches_node_selector as matches_node_selector
 from .rules.node_fit.values import selects_node as selects_node
 from .rules.queueing import INTER_POD_READS as INTER_POD_READS

@@ -4,9 +4,13 @@ Room that is held, as the pods of a batch see it: each open place counts as a po
 As nominated pods do (`preemption.nominated_room`), places enter the snapshot as pods with claims for their devices. So
 the rules about requests, ports and devices (counters, shares, capacities) keep the room, and none has to know holds.
 The pods and claims have names that no object can have. They are in the namespace of the pods that the places are for.
+
+Departing pods of holds leave their room to the places on their node, which are filled as they go. So of each resource
+the node keeps the larger of what these pods still use and what the places are for, and not the sum.
 """
 
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -65,8 +69,9 @@ def as_seen(snapshot: Snapshot, batch: Batch, known: RunningPlaces) -> Snapshot:
 def as_running(snapshot: Snapshot, seats: Iterable[Seat], known: RunningPlaces | None = None) -> Snapshot:
     """Return the cluster without holds, in which places count as running pods."""
     without = replace(snapshot, holds=())
-    known = {} if known is None else known
-    before, found = len(known), [_running(seat, known) for seat in seats]
+    known, seats = {} if known is None else known, tuple(seats)
+    leaving = _departing(snapshot.pods, seats)
+    before, found = len(known), [_running(seat, leaving[seat.place.node], known) for seat in seats]
     if before > 2 * len(found) + _SPARE_PLACES:  # most of them are places of holds that have ended
         kept = {each.pod.uid: each for each in found}
         known.clear()
@@ -94,11 +99,32 @@ def without_places(seen: Snapshot) -> Snapshot:
     return replace(seen, pods=pods, claims=tuple(each for each in seen.claims if not each.id.name.startswith(_HELD)))
 
 
-def _running(seat: Seat, known: RunningPlaces) -> RunningPlace:
-    """Return the pod and the claim of a place: the same objects as long as the place is the same."""
+def _departing(pods: Sequence[Pod], seats: Sequence[Seat]) -> defaultdict[str, Counter[str]]:
+    """Return by node what departing pods still use of it."""
+    found = defaultdict[str, Counter[str]](Counter)
+    holds = {seat.hold.key: seat.hold for seat in seats if seat.hold.departing}
+    uids = {uid for hold in holds.values() for uid in hold.departing}
+    for pod in pods if uids else ():
+        if pod.uid in uids:
+            found[pod.node_name].update(dict(pod.requests))
+    return found
+
+
+def _running(seat: Seat, leaving: Counter[str], known: RunningPlaces) -> RunningPlace:
+    """
+    Return the pod and the claim of a place: the same objects as long as the place and its departing pods are the same.
+
+    What departing pods leave to the place is taken from `leaving`, and not from the node once more.
+    """
+    requests = seat.place.requests
+    if leaving:
+        left = {name: min(amount, leaving[name]) for name, amount in requests}
+        leaving.subtract(left)
+        requests = tuple((name, amount - left[name]) for name, amount in requests)
     found = known.get(seat.id)
-    if found is None or found.place is not seat.place:
-        found = known[seat.id] = running_place(seat)
+    if found is None or found.place is not seat.place or found.pod.requests != requests:
+        made = running_place(seat)
+        found = known[seat.id] = made._replace(pod=replace(made.pod, requests=requests))
     return found
 
 

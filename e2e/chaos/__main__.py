@@ -19,14 +19,17 @@ from e2e.chaos.cluster import (
     HOSTILE_NAMESPACE,
     LEAST,
     MOST_EVICTIONS,
+    NAMESPACES,
     PEER,
     PEER_PREFIX,
     QUOTA_CLASS,
     QUOTA_NAMESPACES,
     SCHEDULER,
+    WORN_NAMESPACE,
     Cluster,
     configure,
 )
+from e2e.chaos.decay import Decay
 from e2e.chaos.disturbances import Disturbances
 from e2e.chaos.ending import Ending
 from e2e.chaos.hostile_tenant import GiantTenant, HostileTenant
@@ -156,8 +159,9 @@ def _disturb(
     work = Work(cluster, seed, pods_per_second=options.pods / seconds, has_peer=has_peer)
     tenant = HostileTenant(cluster, seed)
     giant = GiantTenant(cluster)
-    threads: list[Work | HostileTenant | GiantTenant | Disturbances | NodeFaults]
-    threads = [work, tenant, giant, Disturbances(cluster, seed, real)]
+    decay = Decay(cluster, seed)
+    threads: list[Work | HostileTenant | GiantTenant | Decay | Disturbances | NodeFaults]
+    threads = [work, tenant, giant, decay, Disturbances(cluster, seed, real)]
     if real.nodes and not options.calm:
         threads.append(NodeFaults(real, seed))
     for thread in threads:
@@ -175,7 +179,7 @@ def _disturb(
         thread.stop.set()
     for thread in threads:
         thread.join()
-    cluster.keep_no_more()
+    cluster.keep_no_more(*NAMESPACES, WORN_NAMESPACE)
     cluster.restore()
     real.restore()
     found += cluster.remove_namespace(HOSTILE_NAMESPACE)
@@ -183,6 +187,7 @@ def _disturb(
         f"disturbances end: {work.created} pods, {tenant.admitted} hostile and {giant.admitted} giant objects created, "
         f"{judge.bindings} bindings, {len(judge.evictions)} evictions"
     )
+    found += decay.findings(len(judge.carried_out), len(judge.settled))
     return found
 
 

@@ -17,12 +17,15 @@ from e2e.chaos.for_kubelets import NO_IMAGE, for_kubelets
 from e2e.chaos.judge import BUDGET
 from e2e.controlplane.access import RequestError
 from e2e.controlplane.plane import ControlPlane
+from e2e.dovetail import REPAIRS
 from e2e.fleet import hami, nvidia, nvidia_partitions
 from e2e.fleet.shape import Fleet
 from e2e.hostile.objects import kinds
 
 NAMESPACES: Final = tuple(f"team-{index}" for index in range(10))
 HOSTILE_NAMESPACE: Final = kinds.NAMESPACE
+WORN_NAMESPACE: Final = "worn"
+"""Of the pods that repairs move (`decay`); no quota counts them."""
 TIGHT_NAMESPACE: Final = NAMESPACES[-1]
 """Its ResourceQuota admits only a few pods and claims for a while."""
 SCHEDULER: Final = "dovetail"
@@ -46,6 +49,12 @@ QUOTA_CLASS: Final = "quota-gpus"
 RESOURCE: Final = "/apis/resource.k8s.io/v1"
 GPU_NODES: Final = tuple(f"gpu-{index}" for index in range(4))
 """The nodes with whole GPUs that Dovetail serves."""
+WORN_NODES: Final = tuple(f"worn-{index}" for index in range(3))
+"""Nodes for the pods of `WORN_NAMESPACE` alone."""
+WORN_TAINT: Final = "worn"
+"""The key of their taint and of their label."""
+MAINTENANCE: Final = "maintenance"
+"""The key of the taint that announces the maintenance of a node."""
 FORCED: Final = 0.1
 """The share of deletions without any grace: real clusters have them too, now and then."""
 _BUSY: Final = frozenset({429, 500, 503, 504})
@@ -75,16 +84,7 @@ _CONFIGURATION: Final[Json] = {
     "leaderElection": {"leaseDurationSeconds": 6, "renewDeadlineSeconds": 4, "retryPeriodSeconds": 0.5},
     "queue": {"starvationSeconds": 20, "reportMissingMembersSeconds": 3},
     "commit": {"requestTimeoutSeconds": 1.5},
-    "repair": {
-        "mode": "apply",
-        "autoApprove": True,
-        "intervalSeconds": 1,
-        "minimumRunSeconds": 0,
-        "coolDownSeconds": 0,
-        "planningSeconds": 5,
-        "successorSeconds": 20,
-        "budget": {"movesPerHour": 100_000, "movesPerHourOfNamespace": 100_000, "movesAtOnce": 3},
-    },
+    "repair": {**REPAIRS, "planningSeconds": 5, "successorSeconds": 20, "maintenanceTaints": [MAINTENANCE]},
 }
 
 REQUESTS: Final[dict[str, Json]] = {
@@ -94,6 +94,7 @@ REQUESTS: Final[dict[str, Json]] = {
         "constraints": [{"matchAttribute": "resource.kubernetes.io/pcieRoot"}],
     },
     "four": {"requests": [{"name": "g", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 4}}]},
+    "three": {"requests": [{"name": "g", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 3}}]},
     "share": {
         "requests": [
             {
@@ -177,7 +178,8 @@ class Cluster:
 
     def pods(self) -> list[Json]:
         """List the pods of the run, without those of the hostile tenant."""
-        return [each for each in self.listed("/api/v1/pods") if each["metadata"]["namespace"] in NAMESPACES]
+        own = {*NAMESPACES, WORN_NAMESPACE}
+        return [each for each in self.listed("/api/v1/pods") if each["metadata"]["namespace"] in own]
 
     def delete_pod(self, pod: Json, *, at_once: bool) -> None:
         """Delete a pod, with its grace or without; one that a real node may have keeps its grace."""
@@ -225,20 +227,21 @@ class Cluster:
         """The nodes with whole GPUs that Dovetail serves."""
         return list(GPU_NODES)
 
-    def republish(self, manifest: Json, *, taints: bool = False) -> None:
-        """Publish a slice's pool anew, in a newer generation, with its first device tainted or not."""
+    def republish(self, manifest: Json, *, tainted: Collection[str] = ()) -> None:
+        """Publish a slice's pool anew, in a newer generation, with some of its devices tainted."""
         generation = int(time.time())
         for each in self.fleet.slices:
             if each["spec"]["pool"]["name"] == manifest["spec"]["pool"]["name"]:
-                self._publish(each, generation, taints=taints)
+                self._publish(each, generation, tainted)
 
-    def _publish(self, manifest: Json, generation: int, *, taints: bool) -> None:
+    def _publish(self, manifest: Json, generation: int, tainted: Collection[str]) -> None:
         path = f"{RESOURCE}/resourceslices/{manifest['metadata']['name']}"
         known = self.request("GET", path)
         renewed = json.loads(json.dumps(manifest))
         renewed["spec"]["pool"]["generation"] = generation
-        for device in (renewed["spec"].get("devices") or [])[: int(taints)]:
-            device["taints"] = list(TAINTS)
+        for device in renewed["spec"].get("devices") or ():
+            if device["name"] in tainted:
+                device["taints"] = list(TAINTS)
         if known is None:
             self.create(renewed)
         else:
@@ -255,43 +258,53 @@ class Cluster:
         for name in self.own_nodes:
             body = {"spec": {"unschedulable": None}}
             self.request("PATCH", f"/api/v1/nodes/{name}", body, content=MERGE)
+        self.restore_worn()
         self.limit(WIDE_QUOTA)
         for number in range(DEVICE_QUOTA_COUNT):
             self.give_quota(number, None)
 
+    def restore_worn(self) -> None:
+        """Undo what was done to the nodes of `WORN_NODES` and to their devices."""
+        for name in WORN_NODES:
+            spec = {"unschedulable": None, "taints": [_worn()]}
+            self.request("PATCH", f"/api/v1/nodes/{name}", {"spec": spec}, content=MERGE)
+        for each in self.fleet.slices:
+            if each["spec"].get("nodeName") in WORN_NODES:
+                self.republish(each)
+
     def keep_running(self, namespace: str, template: str, *, labels: Json) -> None:
         """Make a ReplicaSet of one pod: its pods may be moved, for its controller makes another one."""
-        labels = {"app": f"kept-{template}", **labels}
-        container = {
-            "name": "main",
-            "image": NO_IMAGE,
-            "resources": {"requests": {"cpu": "1"}, "claims": [{"name": "devices"}]},
-        }
+        resources = {"requests": {"cpu": "1"}, "claims": [{"name": "devices"}]}
         spec = {
             "schedulerName": SCHEDULER,
             "terminationGracePeriodSeconds": 1,
-            "containers": [container],
+            "containers": [{"name": "main", "image": NO_IMAGE, "resources": resources}],
             "resourceClaims": [{"name": "devices", "resourceClaimTemplateName": template}],
         }
+        self.replicate(f"kept-{template}", 1, spec, namespace=namespace, labels=labels)
+
+    def replicate(self, name: str, count: int, spec: Json, *, namespace: str, labels: Json) -> None:
+        """Make a ReplicaSet of so many pods."""
+        labels = {"app": name, **labels}
         self.create(
             {
                 "apiVersion": "apps/v1",
                 "kind": "ReplicaSet",
-                "metadata": {"name": f"kept-{template}", "namespace": namespace},
+                "metadata": {"name": name, "namespace": namespace},
                 "spec": {
-                    "replicas": 1,
+                    "replicas": count,
                     "selector": {"matchLabels": labels},
                     "template": {"metadata": {"labels": labels}, "spec": spec},
                 },
             }
         )
 
-    def keep_no_more(self) -> None:
+    def keep_no_more(self, *namespaces: str) -> None:
         """Remove the ReplicaSets; their pods go with them, or are deleted when the cluster is emptied."""
         for each in self.listed("/apis/apps/v1/replicasets"):
             meta = each["metadata"]
             path = f"/apis/apps/v1/namespaces/{meta['namespace']}/replicasets/{meta['name']}"
-            if meta["namespace"] in NAMESPACES:
+            if meta["namespace"] in namespaces:
                 self.request("DELETE", path, {"propagationPolicy": "Background"})
 
     def _written(self) -> Fleet:
@@ -333,6 +346,10 @@ def configure(folder: Path) -> Path:
 def _fleet() -> Fleet:
     ours = [nvidia.gpu_node(name) for name in GPU_NODES]
     ours += [hami.gpu_node("shared-0", gpus=2), nvidia_partitions.partitionable_node("mig-0", gpus=2)]
+    ours += (worn := [nvidia.gpu_node(name, gpus=4) for name in WORN_NODES])
+    for node in reduce(add, worn).nodes:
+        node["metadata"].setdefault("labels", {})[WORN_TAINT] = "true"
+        node.setdefault("spec", {})["taints"] = [_worn()]
     peers = nvidia.gpu_node(f"{PEER_PREFIX}0")
     fleet = reduce(add, ours)
     for node in fleet.nodes:
@@ -368,6 +385,8 @@ def _furniture() -> list[Json]:
             "volumeBindingMode": "WaitForFirstConsumer",
         },
         *(each for name in NAMESPACES for each in _team(name)),
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": WORN_NAMESPACE}},
+        *(_template(WORN_NAMESPACE, name) for name in ("one", "three")),
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOSTILE_NAMESPACE}},
         _quota(HOSTILE_NAMESPACE, {"count/pods": "20", _CLASS_QUOTA: "2"}),
     ]
@@ -378,15 +397,7 @@ def _team(namespace: str) -> list[Json]:
     meta = {"namespace": namespace}
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
-        *(
-            {
-                "apiVersion": "resource.k8s.io/v1",
-                "kind": "ResourceClaimTemplate",
-                "metadata": {"name": name, **meta},
-                "spec": {"spec": {"devices": devices}},
-            }
-            for name, devices in REQUESTS.items()
-        ),
+        *(_template(namespace, name) for name in REQUESTS),
         *(
             {
                 "apiVersion": "policy/v1",
@@ -398,6 +409,25 @@ def _team(namespace: str) -> list[Json]:
         ),
         _quota(namespace, WIDE_QUOTA),
     ]
+
+
+def _template(namespace: str, name: str) -> Json:
+    """Make the ResourceClaimTemplate for what `REQUESTS` has under a name."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"spec": {"devices": REQUESTS[name]}},
+    }
+
+
+def _worn() -> Json:
+    return {"key": WORN_TAINT, "effect": "NoSchedule"}
+
+
+def maintained() -> Json:
+    """Return what the spec of one of `WORN_NODES` is changed to when its maintenance is announced."""
+    return {"taints": [_worn(), {"key": MAINTENANCE, "effect": "NoSchedule"}]}
 
 
 def _quota(namespace: str, hard: Json) -> Json:

@@ -218,7 +218,8 @@ class Disturbances(threading.Thread):
         if (node := manifest["spec"].get("nodeName")) in self._real:
             self._real.publish(node, tainted=1)
         else:
-            self._cluster.republish(manifest, taints=True)
+            first = (each["name"] for each in (manifest["spec"].get("devices") or [])[:1])
+            self._cluster.republish(manifest, tainted=tuple(first))
 
     def _label_node(self) -> None:
         name = self._random.choice(self._cluster.own_nodes)

@@ -79,6 +79,10 @@ class Judge:
     allocations: int = 0
     moved: set[str] = field(default_factory=set)
     """The uids of pods that repairs have evicted, as RepairPlans say."""
+    settled: set[str] = field(default_factory=set)
+    """Of these, the ones whose successors have come to the room that was held for them."""
+    carried_out: set[str] = field(default_factory=set)
+    """The names of RepairPlans whose moves are all made and whose goals are reached."""
     _evicted: set[str] = field(default_factory=set)
     _helped: set[str] = field(default_factory=set)
     _recent: deque[float] = field(default_factory=deque)
@@ -117,7 +121,12 @@ class Judge:
 
     def plan(self, plan: Json) -> None:
         """See a RepairPlan change."""
-        self.moved |= {each["uid"] for each in plan.get("status", {}).get("moves", ())}
+        status = plan.get("status", {})
+        moves = status.get("moves", ())
+        self.moved |= {each["uid"] for each in moves}
+        self.settled |= {each["uid"] for each in moves if each["state"] == "Moved"}
+        if moves and status["state"] == "Done":
+            self.carried_out.add(plan["metadata"]["name"])
 
     def tick(self, seconds: float) -> None:
         """See time pass: a gang is not in two parts for long, unless it lost members."""

@@ -19,7 +19,7 @@ import yaml
 
 from e2e import objects
 from e2e.controlplane.plane import REPOSITORY, ControlPlane
-from e2e.dovetail import Dovetail
+from e2e.dovetail import REPAIRS, Dovetail
 from e2e.fleet import publish
 from e2e.fleet.fleets import gpu_fleet
 from e2e.objects import Manifest
@@ -37,15 +37,7 @@ _FREE: Final = 8 - _SINGLES
 _COMPONENTS: Final = REPOSITORY / "deploy" / "components"
 _SECONDS: Final = 900.0
 _LIFTED: Final[Manifest] = {
-    "repair": {
-        "mode": "apply",
-        "autoApprove": True,
-        "intervalSeconds": 1,
-        "minimumRunSeconds": 0,
-        "coolDownSeconds": 0,
-        "planningSeconds": 60,
-        "budget": {"movesPerHour": 100_000, "movesPerHourOfNamespace": 100_000, "movesAtOnce": 1000},
-    },
+    "repair": {**REPAIRS, "planningSeconds": 60},
     "deviceHolds": {"maxDevices": 100_000, "maxDevicesPerNamespace": 100_000},
 }
 

@@ -5,7 +5,7 @@ import platform
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from scheduler import version
+from scheduler import REPLICAS, version
 from scheduler.cli.arguments import TABLE, add_cluster, add_format, cluster_access, say
 from scheduler.cli.exit_status import ExitStatus
 
@@ -69,5 +69,5 @@ def _lines(server: "ServerVersions") -> list[str]:
     if server.schedulers is None:
         return [*lines, "scheduler: you may not list pods"]
     if not server.schedulers:
-        return [*lines, "scheduler: no running pod has the label app.kubernetes.io/name=dovetail"]
+        return [*lines, f"scheduler: no running pod has the label {REPLICAS}"]
     return lines + [f"scheduler {each.image}, {each.pods} running in {each.namespace}" for each in server.schedulers]

@@ -26,6 +26,8 @@ from solver.domain import (
 )
 
 _Counts = tuple[tuple[QuotaKey, int, str], ...]
+_UNKNOWN: Final = -1
+"""Stands for the position of a quota where claims are in namespaces that are not known."""
 _UNSAID: Final = 0
 """The number of the keys of a claim of which the worker has not spoken: none."""
 
@@ -51,7 +53,8 @@ class QuotaUsage:
     Charges by claim, and their sums by quota.
 
     The tree of quotas, and with it the sums, are made anew where a quota changed. A limit counts what claims may hold
-    besides of which the worker has not spoken yet: it is never exceeded, and a plan may be refused in vain once.
+    besides of which the worker has not spoken yet: it is never exceeded, and a plan may be refused in vain once. Claims
+    in namespaces that are not known count for every limit.
     """
 
     def __init__(self) -> None:
@@ -89,11 +92,11 @@ class QuotaUsage:
         if quotas is self._quotas and namespaces is self._namespaces:
             return
         tree = QuotaTree.of(quotas, namespaces)
-        before, after = (self._tree.leaf_of if quotas is self._quotas else {}), tree.leaf_of
-        moved = [each for each in {**before, **after} if before.get(each) != after.get(each)]
         if quotas is self._quotas:
+            moved = [each for each in self._by_namespace if self._chain(each) != _chain_of(tree, each)]
             self._add_namespaces(moved, -1)
         else:
+            moved = [*self._by_namespace]
             self._units, self._nodes, self._claims_with = Counter(), defaultdict(Counter), Counter()
         self._quotas, self._namespaces, self._tree = quotas, namespaces, tree
         self._below = {}
@@ -167,6 +170,13 @@ class QuotaUsage:
             return len(self._nodes.get((quota, key), ()))
         return self._units[quota, key]
 
+    def _limited(self, quota: int, key: QuotaKey) -> int:
+        """Return what counts for a limit: what a quota holds, and namespaces that are not known."""
+        unknown = self._nodes.get((_UNKNOWN, key))
+        if key.shape == QuotaShape.WHOLE_NODES and unknown:
+            return len(unknown.keys() | self._nodes.get((quota, key), {}).keys())
+        return self.held(quota, key) + self._units[_UNKNOWN, key]
+
     def exceeded(self, claims: Iterable[ClaimId]) -> Iterator[str]:
         """Say which limits are exceeded, or may be, that claims, which are counted already, count for."""
         claims = tuple(claims)
@@ -185,23 +195,35 @@ class QuotaUsage:
                 if each.limit is not None and (each.key in concerned or each.key not in known)
             }
         for (index, key), limit in limits.items():
-            name, held = f"DeviceQuota {self._tree.quotas[index].name}", self.held(index, key)
+            name, held = f"DeviceQuota {self._tree.quotas[index].name}", self._limited(index, key)
             if held > limit:
-                yield f"{name}: {key.amount(held)} {key} would be held, its limit is {key.amount(limit)}"
+                if self._may_add(index, key, claims):
+                    yield f"{name}: {key.amount(held)} {key} would be held, its limit is {key.amount(limit)}"
             elif (more := self._unsaid(index, key)) is None or held + more > limit:
                 yield f"{name}: what claims count that were allocated a moment ago is not known yet for {key}"
+
+    def _may_add(self, index: int, key: QuotaKey, claims: Iterable[ClaimId]) -> bool:
+        """Whether a quota may hold more of a key with some claims than without: it does if they count devices."""
+        counted = [self._counted[claim] for claim in claims if claim in self._counted]
+        if key.shape != QuotaShape.WHOLE_NODES or any(key not in self._keys[each.keys] for each in counted):
+            return True
+        own = Counter(node for each in counted for known, _, node in each.counts if known == key)
+        users = self._nodes[index, key]
+        return any(users[node] <= count for node, count in own.items())
 
     def _unsaid(self, index: int, key: QuotaKey) -> int | None:
         """Return what is held at most besides of a key, by claims of which nothing was said; None is any amount."""
         silent = {
-            number for number, keys in enumerate(self._keys) if key not in keys and self._claims_with[index, number]
+            number
+            for number, keys in enumerate(self._keys)
+            if key not in keys and (self._claims_with[index, number] or self._claims_with[_UNKNOWN, number])
         }
         if not silent:
             return 0
         if key.capacity:
             return None
-        found = 0
-        for namespace in self._below.get(index, ()):
+        found, unknown = 0, (each for each in self._by_namespace if self._tree.is_unknown(each))
+        for namespace in (*self._below.get(index, ()), *unknown):
             for claim in self._by_namespace.get(namespace, ()):
                 counted = self._counted[claim]
                 if counted.keys in silent and counted.claim.allocation is not None:
@@ -211,12 +233,19 @@ class QuotaUsage:
 
     def sharing(self, namespace: str) -> tuple[str, ...]:
         """Return the namespaces that share a quota with one, itself included; none where it has no quota."""
+        if self._tree.is_unknown(namespace):
+            return tuple(self._tree.leaf_of)
         chain = self._tree.chain(namespace)
         return tuple(self._below.get(chain[-1], ())) if chain else ()
 
     def quota_of(self, namespace: str) -> str:
-        """Return the name of a namespace's quota; empty where it has none."""
+        """Return the name of a namespace's quota; empty where it has none, its own where it is not known."""
+        if self._tree.is_unknown(namespace):
+            return f"{namespace}/"  # which no quota has
         return self._tree.quota_of(namespace)
+
+    def _chain(self, namespace: str) -> tuple[int, ...]:
+        return _chain_of(self._tree, namespace)
 
     def _add_namespaces(self, namespaces: Iterable[str], sign: int) -> None:
         for namespace in namespaces:
@@ -224,7 +253,7 @@ class QuotaUsage:
                 self._add(namespace, self._counted[claim], sign)
 
     def _add(self, namespace: str, counted: _Counted, sign: int) -> None:
-        chain = self._tree.chain(namespace)
+        chain = self._chain(namespace)
         for index in chain:
             add(self._claims_with, (index, counted.keys), sign)
         for index, (key, amount, node) in product(chain, counted.counts):
@@ -235,6 +264,11 @@ class QuotaUsage:
                     del self._nodes[index, key]
             else:
                 add(self._units, (index, key), sign * amount)
+
+
+def _chain_of(tree: QuotaTree, namespace: str) -> tuple[int, ...]:
+    """Return for which quotas the claims of a namespace count."""
+    return (_UNKNOWN,) if tree.is_unknown(namespace) else tree.chain(namespace)
 
 
 def _estimated(claim: Claim, allocation: Allocation) -> Iterator[tuple[QuotaKey, int, str]]:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from scheduler.cluster import Cluster
 from scheduler.cluster.holds.held_conflicts import objections
-from scheduler.cluster.holds.hold_cache import HeldTotals, HoldCache
+from scheduler.cluster.holds.hold_cache import HoldCache
+from scheduler.cluster.holds.seat_index import HeldTotals
 from scheduler.loop_turns import LoopTurns
 from scheduler.settings import HoldLimits
 from solver.domain import DeviceHold

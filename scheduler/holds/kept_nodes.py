@@ -13,7 +13,7 @@ from functools import partial
 from itertools import chain, islice, zip_longest
 from typing import Final
 
-from scheduler.backoff import Cooldown, doubled
+from scheduler.backoff import Cooldown, LongerWaits
 from scheduler.cluster import Cluster
 from scheduler.holds import node_marks
 from scheduler.kube.client import Client
@@ -52,9 +52,7 @@ class KeptNodes:
         """The uids of nodes that are kept, by name."""
         self._sent: Final[Cooldown[str]] = Cooldown(_AGAIN_SECONDS, clock)
         self._of_others: Final[Cooldown[str]] = Cooldown(_LOOK_SECONDS, clock)
-        self._clock: Final = clock
-        self._refused: Final[dict[str, tuple[int, float]]] = {}
-        """Failures of a node's writes, and when the next one may be tried."""
+        self._refused: Final[LongerWaits[str]] = LongerWaits(_AGAIN_SECONDS, _LONGEST_SECONDS, clock)
         self._last_error = ""
         self._is_listed = False
 
@@ -76,12 +74,9 @@ class KeptNodes:
         held = {node.name: node.uid for node in nodes if node is not None}
         over = sorted(self._kept.keys() - held.keys())
         wanted = (node for node in sorted(held) if held[node] != self._kept.get(node) and node not in self._of_others)
-        for node in self._refused.keys() - self._kept.keys() - held.keys():
-            del self._refused[node]
+        self._refused.keep(self._kept.keys() | held.keys())
         turns = (each for each in chain.from_iterable(zip_longest(over, wanted)) if each is not None)
-        due = (
-            each for each in turns if each not in self._sent and self._clock() >= self._refused.get(each, (0, 0.0))[1]
-        )
+        due = (each for each in turns if each not in self._sent and each not in self._refused)
         await together([self._write(node, is_held=node in held) for node in islice(due, _MOST_AT_ONCE)])
 
     async def _list(self) -> None:
@@ -105,11 +100,9 @@ class KeptNodes:
                 is_written, tries = False, 0
                 while not is_written and tries < _TRIES:
                     is_written, tries = await self._written(node, is_held=is_held), tries + 1
-                self._refused.pop(node, None)
+                self._refused.succeeded(node)
             except KubeError as error:
-                failures = self._refused.get(node, (0, 0.0))[0] + 1
-                wait = doubled(_AGAIN_SECONDS, _LONGEST_SECONDS, failures - 1)
-                self._refused[node] = (failures, self._clock() + wait)
+                self._refused.failed(node)
                 self._report(node, error)
 
     async def _written(self, node: str, *, is_held: bool) -> bool:

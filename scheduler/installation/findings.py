@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from scheduler import REPLICAS
 from scheduler.history.recent_work import MINUTES
 from scheduler.installation.installed_pods import LEASE, InstalledPods, ReplicaPod
 from scheduler.observe.health import CheckState
@@ -126,7 +127,7 @@ def _unread_lease(seen: InstalledPods) -> str:
 
 
 def _logs(namespace: str) -> str:
-    return f"kubectl -n {namespace} logs -l app.kubernetes.io/name=dovetail --tail=50"
+    return f"kubectl -n {namespace} logs -l {REPLICAS} --tail=50"
 
 
 def _versions(seen: InstalledPods) -> Finding:

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from scheduler import REPLICAS
 from scheduler.change import Kind
 from scheduler.installation.findings import Finding, FindingState
 from scheduler.installation.gate_probes import PROBES
@@ -135,7 +136,7 @@ def _leader(seen: InstalledPods, namespace: str) -> CheckLine:
     if lease is not None and lease.is_drained:
         return CheckLine(CheckResult.FAILED, "leader", "Dovetail is paused", "dovetail resume")
     if lease is None or not lease.is_renewed:
-        step = f"kubectl -n {namespace} logs -l app.kubernetes.io/name=dovetail --tail=50"
+        step = f"kubectl -n {namespace} logs -l {REPLICAS} --tail=50"
         return CheckLine(CheckResult.FAILED, "leader", "no replica holds the Lease", step)
     return CheckLine(CheckResult.PASSED, "leader", lease.leader)
 

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
+from scheduler import REPLICAS
 from scheduler.change import Kind
 from scheduler.features import Feature
 from scheduler.installation.account_rights import AccountName, InstallationName, MissingRights, missing_rights
@@ -15,7 +16,6 @@ from scheduler.kube.access import ClusterAccess, wait_for
 from scheduler.kube.client import Client, pages
 from scheduler.kube.decode import json_parts
 from scheduler.kube.errors import DecodeError, Forbidden, NotFound
-from scheduler.simulation.server_versions import SCHEDULER_PODS
 from scheduler.status.leader_lease import SeenLease, read_lease
 from scheduler.status.leader_report import LeaderReport
 
@@ -192,9 +192,7 @@ async def _exists(client: Client, path: str) -> bool:
 
 async def replica_pods(client: Client, namespace: str) -> tuple[ReplicaPod, ...]:
     """List the scheduler's pods of a namespace that have not ended. Raise `KubeError`."""
-    body = await client.request(
-        "GET", f"{paths.CORE}/namespaces/{namespace}/pods", query={"labelSelector": SCHEDULER_PODS}
-    )
+    body = await client.request("GET", f"{paths.CORE}/namespaces/{namespace}/pods", query={"labelSelector": REPLICAS})
     return decoded_pods(body, namespace)
 
 

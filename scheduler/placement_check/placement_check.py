@@ -212,11 +212,13 @@ class PlacementCheck:
                 self._begin(check.name, self._writing, self._write(check.name, call))
         due = [key for key, at in self._due.items() if at <= now]
         async for key in turns.each(dict.fromkeys((*self._dirty, *due))):
-            self._dirty.pop(key, None)
             self._due.pop(key, None)
-            if key not in self._writing and key not in self._holding:  # else it is looked at when that has ended
-                with Confined(self._metrics, Subsystem.ADMISSION_CHECK, workload=key):
-                    self._act_on(key, frozenset(check.name for check in self._objects.checks), self._clock())
+            if key in self._writing or key in self._holding:
+                self._dirty[key] = None  # it is looked at when that has ended, also where the write was refused
+                continue
+            self._dirty.pop(key, None)
+            with Confined(self._metrics, Subsystem.ADMISSION_CHECK, workload=key):
+                self._act_on(key, frozenset(check.name for check in self._objects.checks), self._clock())
 
     def _act_on(self, key: str, ours: frozenset[str], now: float) -> None:
         """Bring the queue and the API server to what a Workload needs."""
@@ -351,7 +353,7 @@ class PlacementCheck:
                 await work
             finally:
                 under_way.discard(key)
-                if key in self._due:  # it failed; what the watch shows before is looked at all the same
+                if key in self._due:  # it failed; what the watch has shown meanwhile is looked at all the same
                     self._changed.set()
                 else:
                     self._look_at(key)

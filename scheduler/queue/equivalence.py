@@ -147,7 +147,7 @@ class EquivalenceKeys:
             is_overdue=self._is_overdue(pod),
             node=terms.node,
             claims=claims,
-            quota=self._quota_of(pod.id.namespace) if claims else "",
+            quota=self._quota_of(pod.id.namespace) if claims or any("/" in name for name, _ in pod.requests) else "",
         )
 
     def _claim_terms(self, entry: PodClaim, terms: PodTerms) -> Hashable | None:

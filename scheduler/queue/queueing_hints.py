@@ -186,6 +186,10 @@ QUEUEING_HINTS: Final[Mapping[ClusterEvent, frozenset[ReasonCode]]] = {
 }
 """The same by event."""
 
+HELD_EVENTS: Final = frozenset({ClusterEvent.DEVICES_FREED, ClusterEvent.NODE_ROOM_FREED})
+"""What comes free so may be held for others."""
+HINTED_BY_HELD: Final = frozenset().union(*(QUEUEING_HINTS[event] for event in HELD_EVENTS))
+
 CLAIM_EVENTS: Final = frozenset(
     {
         ClusterEvent.CLAIM_CREATED,

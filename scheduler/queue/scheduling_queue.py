@@ -30,7 +30,7 @@ from scheduler.queue.equivalence import INITIAL_QUOTA, KeyOf, no_key
 from scheduler.queue.gangs import QueuedGangs
 from scheduler.queue.pod_queues import MOST_MOVES, PodQueues
 from scheduler.queue.queued_pod import PodIdsByKey, PodState, QueuedPod, QueueEvent
-from scheduler.queue.queueing_hints import CLAIM_EVENTS, QUEUEING_HINTS, RETRIED
+from scheduler.queue.queueing_hints import CLAIM_EVENTS, HELD_EVENTS, HINTED_BY_HELD, QUEUEING_HINTS, RETRIED
 from solver.domain import (
     Batch,
     Claim,
@@ -44,6 +44,7 @@ from solver.domain import (
     PodMatcher,
     Reason,
     ResourceSlice,
+    Seat,
     VolumeClaimId,
 )
 
@@ -55,9 +56,9 @@ class SchedulingQueue:
     """
     Pods that this scheduler has to place. Times are seconds of one monotonic clock of the caller's.
 
-    No call's work grows with the number of unschedulable pods: a hint marks all pods with a reason at once, and
-    `take_batch` moves a bounded number of marked pods, in their order. Of equal pods with the same reasons only the
-    representatives are marked (`equivalence`): `key_of` says which pods are equal, by default none.
+    No call's work grows with the number of unschedulable pods, unless room is held for some: a hint marks all pods with
+    a reason at once, and `take_batch` moves a bounded number of marked pods. Of equal pods with the same reasons only
+    the representatives are marked (`equivalence`): `key_of` says which pods are equal, by default none.
     """
 
     def __init__(
@@ -78,6 +79,8 @@ class SchedulingQueue:
         self._changed_gangs: Final[dict[GangId, None]] = {}
         """Gangs that lack members, and not the same ones as before."""
         self._queues: Final = PodQueues(self._gangs, backoff or Backoff(), key_of, flush_seconds, gang_report_seconds)
+        self._heirs: Final[dict[str, Seat]] = {}
+        """Places that have all of what came free since the last batch, by `Seat.id`."""
         self._next_victim_at = float("inf")
         self._sharing_quota: Final = sharing_quota
 
@@ -156,6 +159,7 @@ class SchedulingQueue:
         """
         self._report_changed_gangs(now)
         self._hint_preemptors(now)
+        self._hint_heirs()
         queues = self._queues
         queues.advance(now)
         number, order = queues.unschedulable.next_number(), queues.active.pop_order(limit)
@@ -266,8 +270,13 @@ class SchedulingQueue:
         queued = self._queues.pods.get(pod)
         return queued.batch if queued is not None and queued.state is PodState.IN_FLIGHT else None
 
-    def wake(self, transition: Transition) -> None:
-        """Hint the pods whose reasons a transition may have removed; they are active when their backoff is over."""
+    def wake(self, transition: Transition, heirs: Collection[Seat] = ()) -> None:
+        """
+        Hint the pods whose reasons a transition may have removed; they are active when their backoff is over.
+
+        `heirs` are places that have all of what it gives back: it helps the pods that they are for, and those of a
+        higher priority, which may take held room.
+        """
         claim = claim_of(transition)
         if claim is not None:
             owner_uid = transition.after.owner_pod_uid if isinstance(transition.after, Claim) else ""
@@ -278,14 +287,21 @@ class SchedulingQueue:
             self._queues.unschedulable.cluster_grew()
         if transition.kind is Kind.NAMESPACES and transition.after is None:
             self._queues.unschedulable.forget_namespace(transition.key)
-        followed = self._queues.freed.see(transition, number)
+        if ClusterEvent.DEVICES_FREED in events and claim is not None:
+            self._queues.unschedulable.hint_namespaces(self._sharing_quota(claim.namespace))
+        if heirs:
+            self._heirs.update({seat.id: seat for seat in heirs})
+            self._hint_for(events - HELD_EVENTS, transition, None)
+        else:
+            self._hint_for(events, transition, self._queues.freed.see(transition, number))
+
+    def _hint_for(self, events: frozenset[ClusterEvent], transition: Transition, followed: ClusterEvent | None) -> None:
+        claim = claim_of(transition)
         for event in events:
             if event is ClusterEvent.GANG_CHANGED:
                 self._gang_changed(gang_of(transition))
             elif event not in CLAIM_EVENTS:
                 self._hint_all(event, is_followed=event is followed)
-                if event is ClusterEvent.DEVICES_FREED and claim is not None:
-                    self._queues.unschedulable.hint_namespaces(self._sharing_quota(claim.namespace))
             elif claim is not None:
                 for pod in self._claim_users.pods(claim):
                     self._queues.hint(self._queues.pods[pod], QUEUEING_HINTS[event])
@@ -314,6 +330,7 @@ class SchedulingQueue:
     def next_due(self, now: float) -> float | None:
         """Return the time from which `take_batch` may have pods: now, later, or None where no time can be given."""
         self._report_changed_gangs(now)
+        self._hint_heirs()
         due = now if self._changed_gangs else self._queues.due(now)
         at = self._next_victim_at if due is None else min(due, self._next_victim_at)
         return max(now, at) if at < float("inf") else None
@@ -326,6 +343,15 @@ class SchedulingQueue:
         if self._next_victim_at <= now:
             self._next_victim_at = float("inf")
             self._hint_apart(ClusterEvent.VICTIM_AVAILABLE)
+
+    def _hint_heirs(self) -> None:
+        """Hint the pods that may have what came free and is held; all at once, however much that is."""
+        seats, index = list(self._heirs.values()), MatcherIndex({each.place.pods for each in self._heirs.values()})
+        lowest = min((seat.hold.priority for seat in seats), default=0)
+        self._heirs.clear()
+        for queued in self.pods() if seats else ():
+            if queued.pod.priority > lowest or index.selecting(queued.pod):
+                self._queues.hint(queued, HINTED_BY_HELD)
 
     def _hint_apart(self, event: ClusterEvent) -> None:
         """Hint for an event that comes of no transition."""

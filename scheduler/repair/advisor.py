@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from scheduler.cluster import Cluster
 from scheduler.kube import repair_plans
 from scheduler.kube.client import Client
-from scheduler.kube.repair_plans import PlanDecision, PlanState, PlanStatus, RepairPlan
+from scheduler.kube.repair_plans import MoveState, PlanDecision, PlanState, PlanStatus, RepairPlan
 from scheduler.kube.writer import Writer
 from scheduler.observe import logs
 from scheduler.placement_check.podset_pods import is_expected
@@ -21,7 +21,7 @@ from scheduler.worker.supervisor import WorkerSupervisor
 from solver.domain import Batch, Policy, Relocation, RepairGoal, Snapshot
 
 _RETRY_SECONDS: Final = 300.0
-"""After so long a goal that no moves reach is tried again."""
+"""After so long, at the earliest, a goal that no moves reach is tried again."""
 _LIMIT_FACTOR: Final = 2
 _START_SECONDS: Final = 10.0
 """A child has some more than planning may take: the search looks at the clock only now and then."""
@@ -75,7 +75,11 @@ class Advisor:
         found = Relocation(
             is_found=True, moves=left, placements=solved.found.placements, allocations=solved.found.allocations
         )
-        answer = await self._ask(record, solved.goal, found)
+        begun = (plan.progress(move.pod_uid) for move in solved.found.moves)
+        under_way = tuple(
+            (each.uid, each.place) for each in begun if each is not None and each.state is MoveState.EVICTING
+        )
+        answer = await self._ask(record, solved.goal, found, under_way)
         first = next(iter(answer.violations), None)
         return "" if first is None else f"{first.subject}: {first.message}"
 
@@ -123,13 +127,18 @@ class Advisor:
         )
 
     async def _ask(
-        self, record: PlanRecord, goal: RepairGoal | None = None, planned: Relocation | None = None
+        self,
+        record: PlanRecord,
+        goal: RepairGoal | None = None,
+        planned: Relocation | None = None,
+        under_way: tuple[tuple[str, str], ...] = (),
     ) -> frames.RepairPlanned:
-        for subject, (at, _) in list(self._failed.items()):
-            if record.now - at > _RETRY_SECONDS:
-                del self._failed[subject]
         repair, solver = self._settings.repair, self._settings.solver
-
+        # None is tried again before all others had their turn, however many looks that takes.
+        turn_seconds = repair.interval_seconds * len(self._failed) / frames.MOST_GOALS
+        for subject, (at, _) in list(self._failed.items()):
+            if record.now - at > max(_RETRY_SECONDS, turn_seconds):
+                del self._failed[subject]
         seconds = _LIMIT_FACTOR * repair.planning_seconds + _START_SECONDS
         limits = frames.IsolationLimits(end_seconds=seconds, cpu_seconds=seconds, memory_limit_mib=_MEMORY_MIB)
 
@@ -146,6 +155,7 @@ class Advisor:
                 workers=solver.workers,
                 goal=goal,
                 planned=planned,
+                under_way=under_way,
                 limits=limits,
             )
 

@@ -102,9 +102,11 @@ class Executor:
     async def _begin(self, plan: RepairPlan, act: NextAct, record: PlanRecord) -> bool:
         """Judge what is left on the present cluster, then hold the room of the next steps and of the wanted pods."""
         step, needed = act.moves[0].step, 2.0 * record.settings.successor_seconds
-        broken = self._hold(plan, step)
-        if broken is not None:  # others have got some of it
-            self._keeper.release(broken.uid)
+        wanted = self._hold(plan, _WANTED)
+        broken = self._hold(plan, step), wanted if wanted is not None and wanted.lost else None
+        if any(broken):  # others have got some of it
+            for hold in filter(None, broken):
+                self._keeper.release(hold.uid)
             return False
         if needed > self._most_seconds:
             message = f"room is needed for {needed:.0f} s: write at least that as deviceHolds.maxSeconds"
@@ -298,12 +300,17 @@ class Executor:
             objection=self._objection,
             successor=self._successor,
             are_wanted_placed=partial(self._are_wanted_placed, plan),
+            is_wanted_room_held=lambda: self._hold(plan, _WANTED) is not None,
         )
 
     def _rooms(self, plan: RepairPlan, left: Sequence[PlannedMove]) -> dict[str, str]:
-        """Return the held places (`Seat.id`) for the first moves that are left; none where others have got one."""
-        hold = self._hold(plan, left[0].step)
-        if hold is None or hold.lost or hold.used:
+        """
+        Return the held places (`Seat.id`) for the first moves that are left.
+
+        There are none where others have got one, or one of a pod that the plan is for: it may be for nothing then.
+        """
+        hold, wanted = self._hold(plan, left[0].step), self._hold(plan, _WANTED)
+        if hold is None or hold.lost or hold.used or (wanted is not None and wanted.lost):
             return {}
         targeted = (move for move in left if move.target)
         return {move.uid: Seat(hold, place).id for move, place in zip(targeted, hold.places, strict=False)}

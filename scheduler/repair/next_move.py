@@ -64,7 +64,8 @@ class ClusterView:
     the first of some moves, by the uid of the pod that leaves; none where no hold is seen. `is_open` says whether such
     a place is held still, and no pod has used it, `is_being_used` whether a pod is being bound with it, which no watch
     shows yet. `objection` says why its node takes no successor now; empty where it does. `successor` finds the bound
-    pod that has used it. `are_wanted_placed` says whether the pods that the plan is for have their places, or are gone.
+    pod that has used it. `are_wanted_placed` says whether the pods that the plan is for have their places, or are gone,
+    `is_wanted_room_held` whether room is still held for one of them.
     """
 
     pod: Callable[[PlannedMove], Pod | None]
@@ -74,6 +75,7 @@ class ClusterView:
     objection: Callable[[PlannedMove, str], str]
     successor: Callable[[PlannedMove, str], Successor | None]
     are_wanted_placed: Callable[[], bool]
+    is_wanted_room_held: Callable[[], bool]
 
 
 _MOVING: Final = {Act.BEGIN, Act.NOTE, Act.EVICT}
@@ -210,10 +212,10 @@ def _settled(progress: MoveProgress, state: MoveState, successor: Successor | No
 
 
 def _finished(plan: RepairPlan, record: PlanRecord, view: ClusterView) -> NextAct:
-    """All pods are moved: the plan is done when the wanted pods have their places."""
+    """All pods are moved: the plan is done when the wanted pods have their places, and over where they have no room."""
     if view.are_wanted_placed():
         return NextAct(Act.END, state=PlanState.DONE)
     last = max((seconds_of(each.time) for each in plan.status.moves), default=record.now)
-    if record.now - last > 2 * record.settings.successor_seconds:
+    if not view.is_wanted_room_held() or record.now - last > 2 * record.settings.successor_seconds:
         return NextAct(Act.END, state=PlanState.STOPPED, message="the pods did not get the room that was made for them")
     return NextAct(Act.WAIT)

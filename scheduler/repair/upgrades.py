@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
+from scheduler import REPLICAS
 from scheduler.change import Change, Kind
 from solver.domain import Pod
 
-_LABEL: Final = ("app.kubernetes.io/name", "dovetail")
-"""The label of the scheduler's pods in deploy/base and the chart."""
+_LABEL: Final = tuple(REPLICAS.split("="))
 
 
 class Rollouts:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from scheduler.change import Change, Kind
+from scheduler.change import Change, Kind, split_key
 from scheduler.cluster import ListedCluster
 from scheduler.kube.discovery import DiscoveredKinds
 from scheduler.queue import in_queue_order
@@ -367,10 +367,12 @@ class CaseBuilder:
         yield from self._unwritten_namespaces()
 
     def _unwritten_namespaces(self) -> Iterator[Change]:
-        """Return the namespaces of pods that have no manifest, with the label of their name."""
-        known = {change.key for change in self.live if change.kind is Kind.NAMESPACES}
-        known |= {key for kind, key in self.objects if kind is Kind.NAMESPACES}
-        names = {text(metadata(document.body).get("namespace")) for document in self._documents(Kind.PODS)}
+        """Return the namespaces of pods and claims that nothing shows, with the label of their name."""
+        live, keys = {(change.kind, change.key) for change in self.live}, {*self.objects}
+        if Kind.NAMESPACES in self.forbidden:
+            keys |= live
+        names = {split_key(key)[0] for kind, key in keys if kind in {Kind.PODS, Kind.CLAIMS}}
+        known = {key for kind, key in live | keys if kind is Kind.NAMESPACES}
         for name in sorted(names - known):
             labels = ((defaults.OWN_LABELS["Namespace"], name),)
             yield Change(kind=Kind.NAMESPACES, key=name, value=Namespace(name=name, labels=labels))

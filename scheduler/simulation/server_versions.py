@@ -5,13 +5,11 @@ from collections import Counter
 
 import msgspec
 
+from scheduler import REPLICAS
 from scheduler.kube import paths
 from scheduler.kube.access import ClusterAccess, wait_for
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Forbidden
-
-SCHEDULER_PODS = "app.kubernetes.io/name=dovetail"
-"""The labels of the scheduler's pods in deploy/base."""
 
 
 class SchedulerImage(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +62,7 @@ async def _read(access: ClusterAccess, timeout_seconds: float) -> ServerVersions
 
 
 async def _schedulers(client: Client) -> tuple[SchedulerImage, ...] | None:
-    query = {"labelSelector": SCHEDULER_PODS, "fieldSelector": "status.phase=Running", "resourceVersion": "0"}
+    query = {"labelSelector": REPLICAS, "fieldSelector": "status.phase=Running", "resourceVersion": "0"}
     try:
         body = await client.request("GET", f"{paths.CORE}/pods", query=query)
     except Forbidden:

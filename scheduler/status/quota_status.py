@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
+from scheduler.backoff import LongerWaits
 from scheduler.cluster import Cluster
 from scheduler.kube.client import Client
 from scheduler.kube.errors import (
@@ -44,21 +45,12 @@ _LOOKS_WITHOUT_FLEET: Final = 12
 """So many looks wait for the first count of the fleet: else what contradicts it would seem mended."""
 _LOOKS_OF_A_LIST: Final = 60
 """After so many looks the statuses are listed again: somebody else, or a former leader late, may have written one."""
+_FEWEST_LOOKS_APART: Final = 2
 _MOST_LOOKS_APART: Final = 120
-"""The most looks between two tries to write a status that the API server has refused: ten minutes."""
+"""Looks between two tries to write a status that the API server has refused: at most ten minutes."""
 _PODS_AT_ONCE: Final = 500
 
 _log: Final = logs.logger()
-
-
-class _Refused(NamedTuple):
-    """How often the API server has refused the status of a quota, and from which look on it is written again."""
-
-    times: int
-    until: int
-
-
-_NEVER: Final = _Refused(0, 0)
 
 
 class QuotaParts(NamedTuple):
@@ -100,7 +92,7 @@ class QuotaStatusWriter:
         self._turn = 0
         self._order: Final[dict[str, int]] = {}
         """The turn in which each quota was written last, by uid."""
-        self._refused: Final[dict[str, _Refused]] = {}
+        self._refused: Final = LongerWaits[str](_FEWEST_LOOKS_APART, _MOST_LOOKS_APART, lambda: self._looks)
         """Quotas whose status was refused, by uid: a webhook may refuse one and admit all others."""
         self._last_error = ""
 
@@ -157,9 +149,10 @@ class QuotaStatusWriter:
             self._written = dict(await self._writer.read(read))
         written = self._written
         present = {state.uid: state for state in states}
-        for uid in (written.keys() | self._refused.keys()) - present.keys():
-            for kept in (written, self._order, self._refused):
-                kept.pop(uid, None)
+        self._refused.keep(present)
+        for uid in (written.keys() | self._order.keys()) - present.keys():
+            written.pop(uid, None)
+            self._order.pop(uid, None)
         due, refusal = list(self._due(states, written)), None
         due.sort(key=lambda each: self._order.get(each[0].uid, -1))
         for state, status in due[:MOST_WRITES]:
@@ -170,10 +163,10 @@ class QuotaStatusWriter:
             except (ServerError, Unauthorized, TooManyRequests):
                 raise
             except ApiError as error:
-                refusal, times = error, self._refused.get(state.uid, _NEVER).times
-                self._refused[state.uid] = _Refused(times + 1, self._looks + min(2 << times, _MOST_LOOKS_APART))
+                refusal = error
+                self._refused.failed(state.uid)
                 continue
-            self._refused.pop(state.uid, None)
+            self._refused.succeeded(state.uid)
             written[state.uid] = status
         return refusal
 
@@ -185,7 +178,7 @@ class QuotaStatusWriter:
         for state in states:
             before = written.get(state.uid)
             status = quota_conditions.status_of(state, may_reclaim=self._may_reclaim, before=before, now=now)
-            if status != before and self._refused.get(state.uid, _NEVER).until <= self._looks:
+            if status != before and state.uid not in self._refused:
                 yield state, status
 
     async def _send(self, state: QuotaState, status: QuotaStatus) -> None:

@@ -192,13 +192,17 @@ class FleetAnswered(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     document: msgspec.Raw
 
 
+MOST_GOALS: Final = 16
+"""Goals of a kind that are tried for one `PlanRepair`."""
+
+
 class PlanRepair(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """
     Shell → worker: look for the most important goal of a repair that moves can reach, in a child.
 
     `waiting` are the pods without a node, `skipped` the subjects of goals that were tried a short time ago. With `goal`
-    nothing is looked for: the moves of `planned` are judged on the present cluster. `assumptions` are as in
-    `CountFleet`.
+    nothing is looked for: the moves of `planned` are judged on the present cluster, as it is once those `under_way` are
+    made (the uid of each pod that leaves, and the place of its successor). `assumptions` are as in `CountFleet`.
     """
 
     id: int
@@ -212,6 +216,7 @@ class PlanRepair(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     workers: int
     goal: RepairGoal | None = None
     planned: Relocation | None = None
+    under_way: tuple[tuple[str, str], ...] = ()
     limits: IsolationLimits
 
 

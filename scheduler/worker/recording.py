@@ -5,7 +5,7 @@ Opaque parameters of drivers are left out: they may hold secrets and have no eff
 that the domain does not model, such as environments, is not in it anyway.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -160,9 +160,10 @@ def without_parameters(record: Record) -> Record:
     return msgspec.structs.replace(record, snapshot=snapshot)
 
 
-def seen_by_repairs(snapshot: Snapshot) -> Snapshot:
-    """Return a cluster as repairs see it: room that others hold counts as taken."""
-    return as_running(snapshot, (seat for seat in open_seats(snapshot.holds) if seat.hold.owner.kind != _REPAIR))
+def seen_by_repairs(snapshot: Snapshot, under_way: Collection[str] = ()) -> Snapshot:
+    """Return a cluster as repairs see it: room that others hold, and places of moves under way, count as taken."""
+    seats = open_seats(snapshot.holds)
+    return as_running(snapshot, (seat for seat in seats if seat.hold.owner.kind != _REPAIR or seat.id in under_way))
 
 
 def _stripped_claim(claim: Claim) -> Claim:

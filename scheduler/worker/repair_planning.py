@@ -1,32 +1,35 @@
 """What a child of the worker does for the repairing controller: find moves, or judge those that are planned."""
 
-from typing import Final
+from itertools import groupby
 
 from scheduler.worker import frames
 from scheduler.worker.recording import seen_by_repairs
-from solver import SolverCache, goals_of, plan_moves, verify
+from solver import SolverCache, goals_of, once_left, plan_moves, verify
 from solver.domain import Batch, Budget, GoalKind, Move, Relocation, RepairGoal, Snapshot, Violation
-
-_MOST_GOALS: Final = 16
-"""Goals that are tried in one look at the fleet."""
 
 
 def repair_planned(order: frames.PlanRepair, cache: SolverCache, snapshot: Snapshot) -> frames.RepairPlanned:
     """Answer an order; room that repairs hold is theirs, other room counts as taken."""
-    snapshot = seen_by_repairs(snapshot)
+    snapshot = seen_by_repairs(snapshot, [place for _, place in order.under_way])
     if order.goal is not None and order.planned is not None:
+        waiting = (*order.waiting.pods, *order.goal.wanted.pods)
+        snapshot = once_left(snapshot, [uid for uid, _ in order.under_way], waiting)
         violations = _gone(snapshot, order, cache) or still_possible(snapshot, order.goal, order.planned, order)
         return frames.RepairPlanned(id=order.id, goal=order.goal, violations=violations)
     goals = goals_of(snapshot, order.waiting, order.policy, order.targets, cache)
+    kinds = [tuple(kind) for _, kind in groupby(goals, lambda goal: goal.kind)]
     failures: list[tuple[str, str]] = []
     budget = Budget(seconds=order.seconds, deterministic_seconds=order.seconds, workers=order.workers)
-    for goal in [goal for goal in goals if goal.subject not in order.skipped][:_MOST_GOALS]:
-        if budget.should_stop():
-            break
-        found = plan_moves(snapshot, goal, order.policy, budget, order.rules)
-        if found.is_found and found.moves and found.is_stepwise:
-            return frames.RepairPlanned(id=order.id, goal=goal, found=found, failures=tuple(failures))
-        failures.append((goal.subject, _why(found)))
+    for number, kind in enumerate(kinds, start=1):
+        # Each kind has its share: however many pods wait that no moves help, failed devices are looked at, too.
+        part = budget.until(number / len(kinds))
+        for goal in [goal for goal in kind if goal.subject not in order.skipped][: frames.MOST_GOALS]:
+            if part.should_stop():
+                break
+            found = plan_moves(snapshot, goal, order.policy, part, order.rules)
+            if found.is_found and found.moves and found.is_stepwise:
+                return frames.RepairPlanned(id=order.id, goal=goal, found=found, failures=tuple(failures))
+            failures.append((goal.subject, _why(found)))
     return frames.RepairPlanned(id=order.id, failures=tuple(failures))
 
 

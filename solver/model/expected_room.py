@@ -40,12 +40,16 @@ def lost_on(room: ExpectedRoom, node: int, after: State, requests: Counter[str])
     """Return what a node is worth less when `after` is left of its devices, and `requests` are taken of its room."""
     problem, group, lost = room.problem, room.problem.group(node), 0
     before, left = (room.by_devices(group, each) for each in (problem.available.states[node], after))
-    free = {name: int(problem.available.room.of(name)[node]) for name in room.resources}
-    for number, kind in enumerate(problem.requests.expected):
+    free = {name: int(problem.available.room.of(name)[node]) for name in room.table.resources}
+    rest = {name: amount - requests[name] for name, amount in free.items()}
+    rows = zip(problem.requests.expected, problem.requests.worth, before, left, strict=True)
+    for kind, worth, *by_devices in rows:
         asked = ((PODS, 1), *kind.requests)
-        had = max(0, min(before[number], *(free[name] // amount for name, amount in asked)))
-        has = max(0, min(left[number], *((free[name] - requests[name]) // amount for name, amount in asked)))
-        lost += kind.worth * (had - has + FIRST * ((had > 0) - (has > 0)))
+        had, has = (
+            max(0, min([count, *[amounts[name] // amount for name, amount in asked]]))
+            for count, amounts in zip(by_devices, (free, rest), strict=True)
+        )
+        lost += worth * (had - has + FIRST * ((had > 0) - (has > 0)))
     return lost
 
 
@@ -152,18 +156,26 @@ class _CellRoom:
         self.resources, self.devices = resources, devices
         if self.cell.is_site:
             return
-        for kind, pods, nodes in self._fitting():
+        for kind, worth, pods, nodes in self._fitting():
             if pods:
-                self._write_kind(kind, pods, nodes, cost)
+                self._write_kind(kind, pods, nodes, cost, worth)
 
-    def _fitting(self) -> list[tuple[ExpectedKind, int, int]]:
-        """For each kind, count the pods that fit now, and the nodes on which some do."""
+    def _fitting(self) -> list[tuple[ExpectedKind, int, int, int]]:
+        """For each kind and its worth, count the pods that fit now, and the nodes on which some do."""
         by_devices = np.array([self.room.by_devices(self.cell.group, self.cell.state)], dtype=np.int64).T
         fits = np.minimum(by_devices, self.room.by_resources(self.cell.indices))
-        kinds = self.room.problem.requests.expected
-        return list(zip(kinds, fits.sum(axis=1).tolist(), (fits > 0).sum(axis=1).tolist(), strict=True))
+        requests = self.room.problem.requests
+        return list(
+            zip(
+                requests.expected,
+                requests.worth,
+                fits.sum(axis=1).tolist(),
+                (fits > 0).sum(axis=1).tolist(),
+                strict=True,
+            )
+        )
 
-    def _write_kind(self, kind: ExpectedKind, pods: int, nodes: int, cost: Expression) -> None:
+    def _write_kind(self, kind: ExpectedKind, pods: int, nodes: int, cost: Expression, worth: int) -> None:
         form, rows = self.variables.form, []
         for resource, amount in ((PODS, 1), *kind.requests):
             if resource in self.resources:
@@ -182,8 +194,8 @@ class _CellRoom:
             row.add(lost_pods, -amount)
             form.require(row, "expected room", high=most)
         form.require(Expression({lost_pods: 1, lost_nodes: -1}), "expected room", high=pods - nodes)
-        cost.add(lost_pods, -kind.worth)
-        cost.add(lost_nodes, -FIRST * kind.worth)
+        cost.add(lost_pods, -worth)
+        cost.add(lost_nodes, -FIRST * worth)
 
     def _free(self, resource: str) -> int:
         free = self.room.problem.available.room.of(resource)[self.cell.indices]
@@ -192,7 +204,7 @@ class _CellRoom:
     def _times(self, component: int) -> Expression | None:
         """Return, negated, how often a component can be served; None where nothing that it needs is taken."""
         if component not in self.times:
-            options = self.room.of_group(self.cell.group).options[component]
+            options = self.room.table.room(self.room.problem, self.cell.group).options[component]
             concerned = any(
                 budget in self.devices
                 for lines in options

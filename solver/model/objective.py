@@ -53,7 +53,8 @@ class ObjectiveLevel:
     One level: `evaluate` counts it from a solution, `write` gives the expression to maximise.
 
     No solution exceeds `upper_bound`. `decides_pods` says that the level is about which pods are placed and how; the
-    others only pack. `is_separable` says that the level is a sum over nodes.
+    others only pack. `is_separable` says that the level is a sum over nodes, `is_of_picks` that equal picks for pods of
+    a class are worth the same on all nodes of a group.
     """
 
     name: str
@@ -62,6 +63,7 @@ class ObjectiveLevel:
     upper_bound: Callable[[Problem], int] = lambda _: 0  # what costs, costs nothing at best
     decides_pods: bool = False
     is_separable: bool = True
+    is_of_picks: bool = False
 
 
 def objective_levels(problem: Problem) -> tuple[ObjectiveLevel, ...]:
@@ -105,6 +107,7 @@ def _placed_level(name: str, worth: Mapping[int, int]) -> ObjectiveLevel:
         write=partial(_placed, worth),
         upper_bound=partial(_all_placed, worth),
         decides_pods=True,
+        is_of_picks=True,
     )
 
 
@@ -209,11 +212,20 @@ def _soft_cost(name: str, attribute: str) -> ObjectiveLevel:
 
 
 def _packing_level(
-    name: str, evaluate: Callable[[Problem, Uses], int], write: Write, *, is_separable: bool = True
+    name: str,
+    evaluate: Callable[[Problem, Uses], int],
+    write: Write,
+    *,
+    is_separable: bool = True,
+    is_of_picks: bool = False,
 ) -> ObjectiveLevel:
     """Make a level that only packs; it is counted from what nodes give."""
     return ObjectiveLevel(
-        name, lambda problem, counted: evaluate(problem, counted.uses), write, is_separable=is_separable
+        name,
+        lambda problem, counted: evaluate(problem, counted.uses),
+        write,
+        is_separable=is_separable,
+        is_of_picks=is_of_picks,
     )
 
 
@@ -238,6 +250,7 @@ _LEVELS: Final = {
             lambda _, counted: -sum(use.rank for _, use in counted.uses),
             _alternatives,
             decides_pods=True,
+            is_of_picks=True,
         ),
         ObjectiveLevel(
             NODE_PRICES,
@@ -254,8 +267,10 @@ _LEVELS: Final = {
         _soft_cost("preferences", "preferences"),
         _soft_cost(DOMAIN_ALLOCATION, "domains"),
         _soft_cost("scores", "scores"),
-        _packing_level("suspects", lambda _, uses: -sum(use.suspects for _, use in uses), _suspects),
-        _packing_level("remote-devices", lambda _, uses: -sum(use.distance for _, use in uses), _remote_devices),
+        _packing_level("suspects", lambda _, uses: -sum(use.suspects for _, use in uses), _suspects, is_of_picks=True),
+        _packing_level(
+            "remote-devices", lambda _, uses: -sum(use.distance for _, use in uses), _remote_devices, is_of_picks=True
+        ),
         ObjectiveLevel(
             EXPECTED_ROOM,
             lambda problem, counted: expected_room.lost_in(problem, counted.solution, counted.uses),
@@ -269,7 +284,9 @@ _LEVELS: Final = {
         _packing_level("crowded-nodes", fragmentation.crowded_nodes_in, fragmentation.crowded_nodes),
         _packing_level("opened-nodes", _opened_nodes_in, _opened_nodes),
         _packing_level("opened-devices", _opened_devices_in, _opened_devices),
-        _packing_level("device-value", lambda _, uses: -sum(use.value for _, use in uses), _device_value),
+        _packing_level(
+            "device-value", lambda _, uses: -sum(use.value for _, use in uses), _device_value, is_of_picks=True
+        ),
     )
 }
 """

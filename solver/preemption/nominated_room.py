@@ -13,7 +13,8 @@ kinds of claims do not exist in the cluster, and have names that no object can h
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Final
 
 from msgspec.structs import replace
@@ -28,6 +29,10 @@ from solver.domain import (
     ConsumerReference,
     DeviceId,
     DeviceResult,
+    NodeSelector,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
     Pod,
     PodId,
     Policy,
@@ -66,8 +71,8 @@ def reserve_for_nominated(
     }
     waiting = [pod for pod in waiting if own.isdisjoint(preceding.get(pod.id, ()))]  # they come after the batch
     seen = snapshot
-    for pod in sorted(waiting, key=lambda pod: (-pod.priority, pod.id)):
-        seen = _with_nominated_pod(seen, pod, policy, cache, budget)
+    for _, pods in groupby(sorted(waiting, key=lambda pod: (-pod.priority, pod.id)), key=lambda pod: pod.priority):
+        seen = _with_nominated_pods(seen, list(pods), policy, cache, budget)
     return _with_shared_claims_unallocated(seen, snapshot, {each for pod in batch.pods for each in pod.claim_ids})
 
 
@@ -86,11 +91,53 @@ def _name(key: PodId | ClaimId, kind: str = "") -> ClaimId:
     return ClaimId(key.namespace, f"{_KEPT} {kind}{key.name}")
 
 
-def _with_nominated_pod(snapshot: Snapshot, pod: Pod, policy: Policy, cache: SolverCache, budget: Budget) -> Snapshot:
+def _with_nominated_pods(
+    snapshot: Snapshot, pods: Sequence[Pod], policy: Policy, cache: SolverCache, budget: Budget
+) -> Snapshot:
+    """Place the pods of one priority that want devices together; one after the other where not all of them fit so."""
     claims = {claim.id: claim for claim in snapshot.claims}
-    asked = [claims[each] for each in pod.claim_ids if each in claims] + _extended_resource_claims(snapshot, pod)
-    wants_devices = any(claim.allocation is None and claim.requests for claim in asked)
-    if not wants_devices:
+    together = [pod for pod in pods if _wants_devices(_asked(snapshot, pod, claims))]
+    wanting = {pod.id for pod in together}
+    for pod in pods:
+        snapshot = snapshot if pod.id in wanting else _running(snapshot, pod)
+    if len(together) > 1 and not budget.should_stop():
+        pinned = [_on_its_node(pod) for pod in together]
+        found = _placed_in(_cleared(snapshot, pods[0].priority), pinned, policy, cache)
+        if found is not None:
+            after = snapshot_after(snapshot, together, found.placements, found.allocations)
+            return replace(
+                after, pods=tuple(_without_offers(each) if each.id in wanting else each for each in after.pods)
+            )
+    for pod in together:
+        snapshot = _with_nominated_pod(snapshot, pod, policy, cache, budget)
+    return snapshot
+
+
+def _on_its_node(pod: Pod) -> Pod:
+    """Let a pod run on the node that it is nominated to, and on no other."""
+    only = NodeSelectorRequirement(
+        key="metadata.name", operator=NodeSelectorOperator.IN, values=(pod.nominated_node_name,)
+    )
+    wanted = pod.required_affinity.terms if pod.required_affinity is not None else ()
+    terms = [each for each in wanted if each.match_expressions or each.match_fields]  # others match nothing
+    if pod.required_affinity is None:
+        terms = [NodeSelectorTerm()]
+    pinned = tuple(replace(each, match_fields=(*each.match_fields, only)) for each in terms)
+    return replace(pod, required_affinity=NodeSelector(terms=pinned))
+
+
+def _asked(snapshot: Snapshot, pod: Pod, claims: Mapping[ClaimId, Claim]) -> list[Claim]:
+    """Return the claims of a pod, those for extended resources too."""
+    return [claims[each] for each in pod.claim_ids if each in claims] + _extended_resource_claims(snapshot, pod)
+
+
+def _wants_devices(asked: Iterable[Claim]) -> bool:
+    return any(claim.allocation is None and claim.requests for claim in asked)
+
+
+def _with_nominated_pod(snapshot: Snapshot, pod: Pod, policy: Policy, cache: SolverCache, budget: Budget) -> Snapshot:
+    asked = _asked(snapshot, pod, {claim.id: claim for claim in snapshot.claims})
+    if not _wants_devices(asked):  # it shares a claim with one before it
         return _running(snapshot, pod)
     found = None if budget.should_stop() else _placed(snapshot, pod, policy, cache)
     if found is None:
@@ -110,28 +157,36 @@ def _extended_resource_claims(snapshot: Snapshot, pod: Pod) -> list[Claim]:
 
 def _placed(snapshot: Snapshot, pod: Pod, policy: Policy, cache: SolverCache) -> Extracted | None:
     """Place a pod on its node as if all pods that leave were gone."""
+    cleared = _cleared(snapshot, pod.priority)
+    found = _placed_in(cleared, (pod,), policy, cache)
+    if found is None:  # some of them are gone, and their claims still hold the devices
+        found = _placed_in(deallocated(cleared, (*snapshot.nominated, pod)), (pod,), policy, cache)
+    return found
+
+
+def _cleared(snapshot: Snapshot, priority: int) -> Snapshot:
+    """Take away the pods that leave for pods of a priority."""
     leaving = set(snapshot.leaving)
     gone = [
         each.id
         for each in snapshot.pods
-        if each.priority < pod.priority + bool(snapshot.quotas)  # of the same priority where it was reclaimed
+        if each.priority < priority + bool(snapshot.quotas)  # of the same priority where it was reclaimed
         and (each.is_deleting or each.id in leaving)
     ]
-    cleared = replace(without(snapshot, gone, frees_devices=True), nominated=())
-    found = _placed_in(cleared, pod, policy, cache)
-    if found is None:  # some of them are gone, and their claims still hold the devices
-        found = _placed_in(deallocated(cleared, (*snapshot.nominated, pod)), pod, policy, cache)
-    return found
+    return replace(without(snapshot, gone, frees_devices=True), nominated=())
 
 
-def _placed_in(cleared: Snapshot, pod: Pod, policy: Policy, cache: SolverCache) -> Extracted | None:
-    problem = prepare(cleared, Batch(pods=(replace(pod, gang=None),)), replace(policy, levels=()), cache)
+def _placed_in(cleared: Snapshot, pods: Sequence[Pod], policy: Policy, cache: SolverCache) -> Extracted | None:
+    """Place pods, each on its node; None where one of them does not fit."""
+    alone = tuple(replace(pod, gang=None) for pod in pods)
+    problem = prepare(cleared, Batch(pods=alone), replace(policy, levels=()), cache)
     if problem.rejected:
         return None
-    problem = problem.on(problem.inventory.node_index[pod.nominated_node_name])
+    if len(pods) == 1:
+        problem = problem.on(problem.inventory.node_index[pods[0].nominated_node_name])
     best = max(candidates(problem), key=lambda solution: evaluate(problem, solution))
     found = extract(problem, best)
-    return found if found.placements else None
+    return found if len(found.placements) == len(pods) else None
 
 
 def _running(snapshot: Snapshot, pod: Pod) -> Snapshot:

@@ -24,6 +24,7 @@ from solver.domain import Plan, Pod, PodId, Preemption, Protection, Reason, Snap
 from solver.preemption import preemptions, reclaim, victim_model, victim_search, what_if
 from solver.preemption.cluster_state import ClusterState
 from solver.preemption.dry_run import PreemptionCandidate, PreemptionContext, Preemptor, VictimCandidates, dry_run
+from solver.preemption.equal_gangs import EqualGangs, equal_gangs
 from solver.preemption.node_ranking import MOST_NODES
 from solver.preemption.victim_model import JointDecision
 from solver.preemption.victims import MOVABLE, GangQuorum, VictimUnit, pods_of
@@ -157,19 +158,23 @@ def _serve_together(context: PreemptionContext, state: PreemptionState, preempto
     """
     Serve several preemptors in one model, and the others in turn; or all in turn, where that is cheaper.
 
-    Where there are more than one model takes, those come first that can be served in turn.
+    Where there are more than one model takes, those come first that can be served in turn. Equal gangs count as one.
     """
     in_turn: PreemptionState | None = None
-    if len(preemptors) > state.preemptors_left:
+    equal, most = equal_gangs(context, state.cluster, state.candidates[0].cleared, preemptors), state.preemptors_left
+    chosen = equal.chosen(preemptors, most)
+    if len(chosen) < len(preemptors):
         in_turn = _serve_in_turn(context, state, preemptors)
         placed = in_turn.placed
         preemptors = sorted(preemptors, key=lambda each: each[0].id not in placed)
-    chosen = preemptors[: state.preemptors_left]
-    decision = _decide_together(context, state, chosen)
+        chosen = equal.chosen(preemptors, most)
+    decision = _decide_together(context, state, chosen, equal)
     if decision is None:
         return in_turn or _serve_in_turn(context, state, preemptors)
     together = _settled(context, state, chosen, decision.found)
     placed = together.placed
+    served = equal.kinds(each for each in chosen if each[0].id in placed)
+    together = replace(together, preemptors_left=most - served)
     together = _serve_in_turn(context, together, [each for each in preemptors if each[0].id not in placed])
     if decision.is_best:
         return together
@@ -179,7 +184,7 @@ def _serve_together(context: PreemptionContext, state: PreemptionState, preempto
 
 
 def _decide_together(
-    context: PreemptionContext, state: PreemptionState, preemptors: Sequence[Preemptor]
+    context: PreemptionContext, state: PreemptionState, preemptors: Sequence[Preemptor], equal: EqualGangs
 ) -> JointDecision | None:
     """Decide in half of the time that is left, so that the preemptors can still be served in turn."""
     if context.budget.should_stop():
@@ -187,8 +192,13 @@ def _decide_together(
     budget = context.budget
     half = dataclasses.replace(budget, seconds=budget.seconds - budget.remaining_seconds() / 2)
     context = replace(context, budget=half)
-    tried = dry_run(context, state.cluster, context.batch(preemptors), state.candidates[0], victim_model.MOST_NODES)
-    return victim_model.decide_together(tried, state.evictions_left) if tried is not None else None
+    batch, candidates = context.batch(preemptors), state.candidates[0]
+    merged, counts = equal.merged(batch)
+    most = victim_model.most_nodes(equal.kinds(preemptors), len(candidates.units), len(candidates.by_node))
+    tried = dry_run(context, state.cluster, merged, candidates, most)
+    if tried is None:
+        return None
+    return victim_model.decide_together(tried, state.evictions_left, batch, counts)
 
 
 def _cost(state: PreemptionState, tiers: Sequence[int]) -> tuple[int, ...]:

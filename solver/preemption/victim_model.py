@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from solver import greedy
-from solver.domain import Budget, GangId
+from solver.domain import Batch, Budget, GangId
 from solver.engines import cpsat
 from solver.engines.cpsat import Effort, EngineStatus
 from solver.model import assignment, build, cells
@@ -39,6 +39,8 @@ MOST_PREEMPTORS: Final = 32
 """Preemptors in one model."""
 MOST_NODES: Final = 128
 """Nodes in one model of several preemptors."""
+_FEW_CELLS: Final = 1 << 13
+"""A model of several preemptors has more nodes than `MOST_NODES`, or all, as long as it has not more cells."""
 _MOST_CELLS: Final = 1 << 14
 """Victim units, and pairs of a class of pods and a node, in one model of several preemptors; there is no larger one."""
 
@@ -79,18 +81,24 @@ def cheapest(dry_run: DryRun, most: int, start: Solution) -> CheapestVictims | N
     return _solved(variables, case, [], dry_run.budget)
 
 
-def most_placed(dry_run: DryRun, most: int, start: Solution) -> CheapestVictims | None:
+def most_nodes(kinds: int, units: int, nodes: int) -> int:
+    """Return the nodes of a model of so many kinds of preemptors, where there are victim units on so many nodes."""
+    return max(MOST_NODES, _FEW_CELLS * max(1, nodes) // (kinds * max(1, nodes) + units))
+
+
+def most_placed(dry_run: DryRun, most: int, start: Solution, counts: Mapping[GangId, int]) -> CheapestVictims | None:
     """
     Find the victims with which as many pods as possible are placed, and of these sets the cheapest.
 
-    Of a gang that lacks its minimum all pods are placed or none. None where that was not proven.
+    Of a gang that lacks its minimum all pods are placed or none; one that stands for several is placed as often as
+    `counts` says at most. None where that was not proven.
     """
     case = _Case(dry_run, dry_run.usage, most, start)
     variables = _model(case)
     if variables is None:
         return None
     totals = _totals(variables)
-    _keep_whole(variables, totals)
+    _keep_whole(variables, totals, counts)
     placed = Expression({variable: 1 for total in totals.values() for variable in total.terms})
     found = _solved(variables, case, [LevelExpression("placed", placed)], dry_run.budget)
     return found if found is not None and found.is_proven else None
@@ -156,23 +164,25 @@ def _require_placed(variables: Variables) -> bool:
     return True
 
 
-def _keep_whole(variables: Variables, totals: Mapping[int, Expression]) -> None:
-    """Place all pods of a gang that lacks its minimum or none; classes never mix gangs."""
-    short = {rule.gang.id for rule in variables.problem.rules.gangs if rule.need}
+def _keep_whole(variables: Variables, totals: Mapping[int, Expression], counts: Mapping[GangId, int]) -> None:
+    """Place all pods of a gang that lacks its minimum or none, once for each that it stands for; classes mix none."""
+    short = {rule.gang.id for rule in variables.problem.rules.gangs if rule.need} | counts.keys()
     gangs: defaultdict[GangId, list[PodClass]] = defaultdict(list)
     for family in variables.problem.families:
         gang = variables.problem.pod(family[0].members[0]).gang
         if gang in short:
             gangs[gang].append(family[0])
-    for classes in gangs.values():
-        whole = variables.form.variable(0, 1)
+    for gang, classes in gangs.items():
+        count = counts.get(gang, 1)
+        whole = variables.form.variable(0, count)
         for each in classes:
             total = totals.get(each.index, Expression())
-            variables.form.require(Expression({**total.terms, whole: -each.size}), "gang whole", low=0, high=0)
-        first = totals.get(classes[0].index, Expression())
+            members = each.size // count
+            variables.form.require(Expression({**total.terms, whole: -members}), "gang whole", low=0, high=0)
+        first, members = totals.get(classes[0].index, Expression()), classes[0].size // count
 
-        def complete(values: list[int], whole: int = whole, first: Expression = first) -> None:
-            values[whole] = int(first.value(values) > 0)
+        def complete(values: list[int], whole: int = whole, first: Expression = first, members: int = members) -> None:
+            values[whole] = first.value(values) // members
 
         variables.hint_completions.append(complete)
 
@@ -266,19 +276,24 @@ class JointDecision(NamedTuple):
     is_best: bool
 
 
-def decide_together(dry_run: DryRun, most: int) -> JointDecision | None:
-    """Search victims for the preemptors of a dry run; None where the model is too large, not proven, or not valid."""
+def decide_together(dry_run: DryRun, most: int, batch: Batch, counts: Mapping[GangId, int]) -> JointDecision | None:
+    """
+    Search victims for the preemptors of a batch; None where the model is too large, not proven, or not valid.
+
+    The dry run is about the same pods, of which some gangs stand for several equal ones (`counts`).
+    """
     problem = dry_run.problem
     size = len(dry_run.victims) + len(problem.classes) * len(dry_run.names)
     if problem.rejected or not dry_run.victims or size > _MOST_CELLS:
         return None
-    answer = most_placed(dry_run, most, best_of(problem, greedy.candidates(problem)))
+    answer = most_placed(dry_run, most, best_of(problem, greedy.candidates(problem)), counts)
     if answer is None or not answer.pods or dry_run.budget.should_stop():
         return None
     evicted = tuple(dry_run.victims[number] for number in answer.victims)
-    pods = tuple(problem.pod(position) for position in answer.pods)
-    placed = dry_run.place(evicted, structs.replace(dry_run.batch, pods=pods, gangs=dry_run.batch.gangs_of(pods)))
+    by_id = {pod.id: pod for pod in batch.pods}
+    pods = tuple(by_id[problem.pod(position).id] for position in answer.pods)
+    placed = dry_run.place(evicted, structs.replace(batch, pods=pods, gangs=batch.gangs_of(pods)))
     if placed is None:
         return None
-    is_best = dry_run.are_all and len(pods) == len(dry_run.batch.pods)
+    is_best = dry_run.are_all and len(pods) == len(batch.pods)
     return JointDecision(dry_run.candidate(evicted, placed, is_proven=dry_run.are_all), is_best)

@@ -1,8 +1,8 @@
 """How many pods of each expected kind the devices of nodes have room for, by group and state (`expected_room`)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from operator import add
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from solver.problem.devices.layout import GLOBAL, DeviceType, NodeGroup, State, Takes
@@ -29,8 +29,11 @@ class ExpectedLine(NamedTuple):
     def times(self, left: Sequence[int]) -> int:
         """Count how often it can be served where so many devices of each type are left."""
         times = sum(left) // self.needed if self.needed else 0
-        while self.is_distinct and times and sum(min(each, times) for each in left) < times * self.needed:
-            times = sum(min(each, times) for each in left) // self.needed
+        while self.is_distinct and times:
+            most = sum([min(each, times) for each in left]) // self.needed
+            if most >= times:
+                break
+            times = most
         return times
 
 
@@ -74,13 +77,24 @@ def times_served(options: ExpectedOptions, group: NodeGroup, state: State) -> in
     )
 
 
+class _TypeLeft(NamedTuple):
+    """What lines take of a type: positions in its budgets, with units; None for a line that cannot have it."""
+
+    device: DeviceType
+    units: Callable[[State], tuple[int, ...]]
+    """Takes the units of its budgets from a node's state."""
+    takes: tuple[Takes | None, ...]
+    known: dict[tuple[int, ...], tuple[int, ...]]
+    """For each line, how often what one device takes is left, by those units; the same for all types that are alike."""
+
+
 @dataclass(slots=True, eq=False)
 class GroupRoom:
     """
     What the devices of nodes of a group have room for, state by state.
 
-    Most components take single devices: how often is the sum over types of what each has left, which is looked up by
-    the units of the type's own budgets. What was counted is kept as long as the layout.
+    Most options have one line, which can be served as often as its types have something left. That is looked up by the
+    units of the type's own budgets. What was counted is kept as long as the layout.
     """
 
     group: NodeGroup
@@ -89,27 +103,28 @@ class GroupRoom:
     kinds: tuple[tuple[tuple[int, int], ...], ...]
     """The components of each kind, with copies."""
     known: dict[State, Counts] = field(default_factory=dict)
-    _simple: tuple[int, ...] = ()
-    """Components whose options have one line each, of devices that need not differ."""
-    _lines: tuple[ExpectedLine, ...] = ()
-    _of_types: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """Types that these lines name, with the budgets that they take of."""
-    _left: dict[tuple[int, tuple[int, ...]], tuple[int, ...]] = field(default_factory=dict)
+    _lines: tuple[tuple[int, ExpectedLine], ...] = ()
+    """Components whose options have one line each, with these lines."""
+    _others: tuple[int, ...] = ()
+    _types: tuple[_TypeLeft, ...] = ()
+    """Types that the lines name."""
 
     def __post_init__(self) -> None:
-        """Find the simple components."""
-        single = {
-            number: lines
-            for number, lines in self.options.items()
-            if all(len(each) == 1 and each[0].needed and not each[0].is_distinct for each in lines)
-        }
-        self._simple = tuple(number for number, options in single.items() for _ in options)
-        self._lines = tuple(lines[0] for options in single.values() for lines in options)
-        budgets: dict[int, dict[int, None]] = {}
-        for line in self._lines:
-            for each, takes in line.types:
-                budgets.setdefault(each, {}).update(dict.fromkeys(budget for budget, _ in takes))
-        self._of_types = tuple((each, tuple(found)) for each, found in budgets.items())
+        """Find the components of single lines, and what these take of each type."""
+        simple = [number for number, options in self.options.items() if all(len(lines) == 1 for lines in options)]
+        self._lines = tuple((number, lines[0]) for number in simple for lines in self.options[number])
+        self._others = tuple(number for number in self.options if number not in simple)
+        named = dict.fromkeys(each for _, line in self._lines for each, _ in line.types)
+        alike: dict[Hashable, dict[tuple[int, ...], tuple[int, ...]]] = {}
+        for each in named:
+            device, own = self.group.types[each], [dict(line.types).get(each) for _, line in self._lines]
+            budgets = [*dict.fromkeys(budget for takes in own for budget, _ in takes or ())]
+            taken = tuple(
+                None if takes is None else tuple((budgets.index(budget), units) for budget, units in takes)
+                for takes in own
+            )
+            known = alike.setdefault((taken, device.total, device.is_shareable), {})
+            self._types += (_TypeLeft(device, _getter(budgets), taken, known),)
 
     def counts_of(self, state: State) -> Counts:
         """For each kind, count the pods that a node in a state has room for."""
@@ -117,29 +132,40 @@ class GroupRoom:
         if found is None:
             if len(self.known) >= _MOST_STATES:
                 self.known.clear()
-                self._left.clear()
+                for each in self._types:
+                    each.known.clear()
             times = self._times(state)
-            found = tuple(min([times[number] // copies for number, copies in kind]) for kind in self.kinds)
+            found = tuple(
+                [
+                    times[kind[0][0]] // kind[0][1]
+                    if len(kind) == 1
+                    else min([times[number] // copies for number, copies in kind])
+                    for kind in self.kinds
+                ]
+            )
             self.known[state] = found
         return found
 
     def _times(self, state: State) -> dict[int, int]:
         """Count how often a node in a state can serve each component."""
-        totals = [0] * len(self._lines)
-        for each, budgets in self._of_types:
-            units = tuple([state[budget] for budget in budgets])
-            left = self._left.get((each, units))
+        rows = []
+        for each in self._types:
+            units = each.units(state)
+            left = each.known.get(units)
             if left is None:
-                left = self._left[each, units] = self._left_of(each, state)
-            totals = list(map(add, totals, left))
+                left = tuple([0 if takes is None else left_of(takes, each.device, units) for takes in each.takes])
+                each.known[units] = left
+            rows.append(left)
         found = dict.fromkeys(self.options, 0)
-        for number, line, total in zip(self._simple, self._lines, totals, strict=True):
-            found[number] += total // line.needed
-        for number in self.options.keys() - set(self._simple):
+        for (number, line), left in zip(self._lines, zip(*rows, strict=True), strict=True) if rows else ():
+            found[number] += line.times(left)
+        for number in self._others:
             found[number] = times_served(self.options[number], self.group, state)
         return found
 
-    def _left_of(self, each: int, state: State) -> tuple[int, ...]:
-        device = self.group.types[each]
-        takes = (dict(line.types).get(each) for line in self._lines)
-        return tuple(0 if taking is None else left_of(taking, device, state) for taking in takes)
+
+def _getter(budgets: Sequence[int]) -> Callable[[State], tuple[int, ...]]:
+    """Return what takes some units of a state."""
+    if len(budgets) > 1:
+        return itemgetter(*budgets)
+    return lambda state: tuple([state[budget] for budget in budgets])

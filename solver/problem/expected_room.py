@@ -17,7 +17,7 @@ Fragmentation as FGD defines it (Weng et al., Beware of Fragmentation, USENIX AT
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from solver.problem.devices.layout import NodeGroup, State
 from solver.problem.expected_groups import Counts, GroupRoom, options_of
 from solver.problem.node_arrays import PODS
 from solver.problem.problem import Problem, Requests
+from solver.problem.requests.expected_kinds import ExpectedKind
 from solver.problem.requests.remaining_options import are_complete
 
 FIRST: Final = 4
@@ -35,11 +36,12 @@ _MOST_WORTH: Final = 20_000
 """What a place of the dearest kind is worth; the others follow in proportion."""
 _MOST_CELLS: Final = 12_000
 """Numbers in one array: 96 kB, for which the allocator has memory at hand."""
+_MOST_KEPT: Final = 8
+"""Tables in one layout: one for each profile that expects pods."""
 
-Indices = slice | npt.NDArray[np.int64]
 
-
-class NodeCounts(NamedTuple):
+@dataclass(slots=True, eq=False)
+class NodeCounts:
     """
     For each kind (row) and node, how many pods devices have room for, and how many fit.
 
@@ -65,12 +67,59 @@ class NodeCounts(NamedTuple):
         return np.flatnonzero(changed)
 
 
-@dataclass(slots=True, eq=False)
-class _KeptRoom:
-    """What a layout keeps for some kinds: groups whose options do not depend on what is left, and the last counts."""
+class ExpectedTable:
+    """What some kinds ask for, and what is kept of them: by group and state, and of the problem that asked last."""
 
-    groups: dict[int, GroupRoom] = field(default_factory=dict)
-    counts: NodeCounts | None = None
+    def __init__(self, kinds: tuple[ExpectedKind, ...]) -> None:
+        requests = [dict(kind.requests) for kind in kinds]
+        named = dict.fromkeys(name for each in requests for name in each)
+        self.kinds: Final = kinds
+        self.components: Final = tuple(dict.fromkeys(number for kind in kinds for number, _ in kind.components))
+        self.resources: Final = tuple(dict.fromkeys((PODS, *named)))
+        """What kinds take of nodes beside devices."""
+        self.asked: Final = {
+            name: np.array([[each.get(name, 0)] for each in requests], dtype=np.float64) for name in named
+        }
+        """For each resource, a column of how much a pod of each kind asks for."""
+        self.groups: Final[dict[int, GroupRoom]] = {}
+        self.counts: NodeCounts | None = None
+
+    @classmethod
+    def of(cls, problem: Problem) -> "ExpectedTable":
+        """Return the table of a problem: that of its layout, but its own where options depend on what is left."""
+        known: list[ExpectedTable] = problem.option_cache.expected
+        if not known:
+            kinds, kept = problem.requests.expected, problem.layout.expected
+            found = next((each for each in kept if each.kinds is kinds), None)
+            if found is None:
+                found = cls(kinds)
+                kept[:] = [*kept[1 - _MOST_KEPT :], found]
+            known.append(found._beside(problem))
+        return known[0]
+
+    def _beside(self, problem: Problem) -> "ExpectedTable":
+        components = problem.requests.components
+        missing = [each for each in problem.layout.groups if each.index not in self.groups]
+        incomplete = [
+            group
+            for group in missing
+            if not all(are_complete(components[each], problem.options(each, group)) for each in self.components)
+        ]
+        if not incomplete:
+            return self
+        own = ExpectedTable(self.kinds)
+        kept = (each for each in problem.layout.groups if each not in incomplete)
+        own.groups.update((each.index, self.room(problem, each)) for each in kept)
+        return own
+
+    def room(self, problem: Problem, group: NodeGroup) -> GroupRoom:
+        """Return what nodes of a group have room for."""
+        found = self.groups.get(group.index)
+        if found is None:
+            options = {each: options_of(problem, each, group) for each in self.components}
+            found = GroupRoom(group, options, tuple(kind.components for kind in self.kinds))
+            self.groups[group.index] = found
+        return found
 
 
 def weighted(problem: Problem) -> Problem:
@@ -78,21 +127,20 @@ def weighted(problem: Problem) -> Problem:
     expected = problem.requests.expected
     if not expected or not problem.node_count:
         return problem
-    nodes = np.count_nonzero(ExpectedRoom(problem).counts.fits, axis=1).tolist()
+    nodes = np.count_nonzero(ExpectedRoom(problem).counts().fits, axis=1).tolist()
     # a/n of the dearest kind, compared without division
     dear, rare = 0, 1
     for kind, count in zip(expected, nodes, strict=True):
         if kind.devices * rare > dear * count and count:
             dear, rare = kind.devices, count
-    worth = [
+    worth = tuple(
         max(1, _MOST_WORTH * kind.devices * rare // (dear * count)) if count else 1
         for kind, count in zip(expected, nodes, strict=True)
-    ]
-    kinds = tuple(kind._replace(worth=each) for kind, each in zip(expected, worth, strict=True))
-    return replace(problem, requests=replace(problem.requests, expected=kinds))
+    )
+    return replace(problem, requests=replace(problem.requests, worth=worth))
 
 
-@dataclass(eq=False)  # no slots: some attributes are cached
+@dataclass(eq=False)  # no slots: the table is cached
 class ExpectedRoom:
     """The room of the nodes of one problem."""
 
@@ -101,149 +149,107 @@ class ExpectedRoom:
     """What each node is worth less with a pod without devices, by what it requests."""
 
     @cached_property
-    def worth(self) -> Amounts:
-        """What room for a pod of each kind is worth."""
-        return np.array([each.worth for each in self.problem.requests.expected], dtype=np.int64)
-
-    def of_group(self, group: NodeGroup) -> GroupRoom:
-        """Return what nodes of a group have room for."""
-        known: dict[int, GroupRoom] = self.problem.option_cache.expected
-        found = known.get(group.index)
-        if found is None:
-            kinds, numbers, kept = self._kept
-            found = kept.groups.get(group.index)
-            if found is None:
-                found = GroupRoom(group, {each: options_of(self.problem, each, group) for each in numbers}, kinds)
-                if all(self._has_all_options(each, group) for each in numbers):
-                    kept.groups[group.index] = found
-            known[group.index] = found
-        return found
-
-    @cached_property
-    def _kept(self) -> tuple[tuple[tuple[tuple[int, int], ...], ...], tuple[int, ...], _KeptRoom]:
-        """Return the components of the kinds, each once, and what the layout keeps for them."""
-        requests = self.problem.requests
-        kinds = tuple(kind.components for kind in requests.expected)
-        numbers = tuple(dict.fromkeys(number for kind in kinds for number, _ in kind))
-        asked = tuple(kind.requests for kind in requests.expected)
-        key = (kinds, asked, tuple(requests.components[number] for number in numbers))
-        kept: _KeptRoom = self.problem.layout.expected.setdefault(key, _KeptRoom())
-        return kinds, numbers, kept
-
-    def _has_all_options(self, component: int, group: NodeGroup) -> bool:
-        """Whether the options do not depend on what nodes have left now."""
-        return are_complete(self.problem.requests.components[component], self.problem.options(component, group))
+    def table(self) -> ExpectedTable:
+        """What is kept of the kinds."""
+        return ExpectedTable.of(self.problem)
 
     def by_devices(self, group: NodeGroup, state: State) -> Counts:
         """For each kind, count the pods that the devices of a node in a state have room for."""
-        return self.of_group(group).counts_of(state)
+        return self.table.room(self.problem, group).counts_of(state)
 
     def by_resources(self, nodes: Amounts) -> Amounts:
         """For each kind and node, count the pods that the node's resources have room for."""
         return self._fitting(self._free(nodes), slice(None))
 
-    @cached_property
     def counts(self) -> NodeCounts:
-        """Count for all nodes what they have room for: anew where they changed since the last problem of the layout."""
-        kept, available = self._kept[2], self.problem.available
-        before = kept.counts
-        changed = None if before is None else before.changed(self.problem)
-        if before is None or changed is None:
+        """
+        Count for all nodes what they have room for: anew where they changed since a problem asked last.
+
+        Arrays are changed in their place: copies would be new pages of memory, which cost more than the work. So what
+        is returned is true until another problem asks.
+        """
+        available = self.problem.available
+        found, self.table.counts = self.table.counts, None  # they are wrong until all is counted
+        changed = None if found is None else found.changed(self.problem)
+        free = {name: available.room.of(name) for name in self.table.resources}
+        if found is None or changed is None:
             keys, numbers = self.problem.device_keys()
             groups = self.problem.layout.groups
             of_keys = np.array([self.by_devices(groups[each.group], each.state) for each in keys], dtype=np.int64).T
-            by_devices, fits = of_keys[:, numbers], self._fitting_now(of_keys, numbers)
+            by_devices = of_keys[:, numbers]
+            fits = np.minimum(by_devices, self.by_resources(np.arange(len(numbers))))
+            found = NodeCounts(by_devices, fits, available.kinds, available.kind_of, free)
         elif len(changed):
             states = available.states
             of_nodes = [self.by_devices(self.problem.group(node), states[node]) for node in changed.tolist()]
-            by_devices, fits = before.by_devices.copy(), before.fits.copy()
-            by_devices[:, changed] = np.array(of_nodes, dtype=np.int64).T
-            fits[:, changed] = np.minimum(by_devices[:, changed], self.by_resources(changed))
-        else:
-            return before
-        free = {name: available.room.of(name) for name in self.resources}
-        found = NodeCounts(by_devices, fits, available.kinds, available.kind_of, free)
-        if len(kept.groups) == len(self.problem.layout.groups):
-            kept.counts = found
+            by_devices = np.array(of_nodes, dtype=np.int64).T
+            found.by_devices[:, changed] = by_devices
+            found.fits[:, changed] = np.minimum(by_devices, self.by_resources(changed))
+        found.kind_of, found.free = available.kind_of, free
+        self.table.counts = found
         return found
 
-    def lost(self, changes: Sequence[tuple[Amounts, State]], requests: Requests) -> list[Amounts]:
+    def least_lost(self, changes: Sequence[tuple[Amounts, State]], requests: Requests) -> list[tuple[int, int]]:
         """
-        Return what nodes are worth less with one pod more, which takes `requests`, for each of some changes.
+        Return what is lost with one pod more, which takes `requests`, where least is, and that node, by change.
 
         A change is about nodes of one group and state, of whose devices a state is left then. Changes of the same nodes
         have the same array, and each counts once of those that leave as much.
         """
-        cases = [(nodes, self.by_devices(self.problem.group(int(nodes[0])), state)) for nodes, state in changes]
-        distinct = {(id(nodes), counts): nodes for nodes, counts in cases}
+        group_of, groups = self.problem.layout.group_of, self.problem.layout.groups
+        rooms = {id(nodes): self.table.room(self.problem, groups[group_of[nodes[0]]]) for nodes, _ in changes}
+        cases = [(id(nodes), rooms[id(nodes)].counts_of(after)) for nodes, after in changes]
+        distinct = {case: nodes for case, (nodes, _) in zip(cases, changes, strict=True)}
         if not distinct:
             return []
         sizes = [len(nodes) for nodes in distinct.values()]
         by_devices = np.array([counts for _, counts in distinct], dtype=np.int64).T
         nodes, numbers = np.concatenate(list(distinct.values())), np.repeat(np.arange(len(sizes)), sizes)
-        lost = self._worth_now[nodes] - self._value(by_devices, numbers, nodes, requests)
-        ends = np.cumsum(sizes).tolist()
-        found = {key: lost[end - size : end] for key, size, end in zip(distinct, sizes, ends, strict=True)}
-        return [found[id(nodes), counts] for nodes, counts in cases]
+        lost = self._lost(by_devices, numbers, nodes, requests)
+        starts = np.cumsum([0, *sizes[:-1]])
+        least = np.minimum.reduceat(lost, starts)
+        first = np.minimum.reduceat(np.where(lost == least[numbers], np.arange(len(lost)), len(lost)), starts)
+        found = dict(zip(distinct, zip(least.tolist(), nodes[first].tolist(), strict=True), strict=True))
+        return [found[case] for case in cases]
 
     def lost_to(self, requests: Requests) -> Amounts:
         """Return what each node is worth less with one pod more, which takes `requests` and no device."""
         if requests not in self._lost_to:
             every = np.arange(self.problem.node_count)
-            after = self._value(self.counts.by_devices, every, slice(None), requests)
-            self._lost_to[requests] = self._worth_now - after
+            self._lost_to[requests] = self._lost(self.counts().by_devices, every, every, requests)
         return self._lost_to[requests]
 
-    @cached_property
-    def _worth_now(self) -> Amounts:
-        fits = self.counts.fits
-        worth: Amounts = self.worth @ fits + FIRST * (self.worth @ (fits > 0))
-        return worth
-
-    def _fitting_now(self, by_devices: Amounts, numbers: Amounts) -> Amounts:
-        """Count the pods that fit on all nodes: by kind and number of a node, what devices have room for."""
-        fits = by_devices[:, numbers]
-        np.minimum(fits, self.by_resources(np.arange(len(numbers))), out=fits)
-        return fits
-
-    def _value(self, by_devices: Amounts, numbers: Amounts, nodes: Indices, requests: Requests) -> Amounts:
+    def _lost(self, by_devices: Amounts, numbers: Amounts, nodes: Amounts, requests: Requests) -> Amounts:
         """
-        Return what nodes are worth beside one pod with `requests`: by kind and number, what devices have room for.
+        Return what nodes are worth less with one pod more, which takes `requests`; devices have room for `by_devices`.
 
-        Some kinds at a time: arrays of all kinds and nodes would be new pages of memory, which cost more than the work.
+        That is by kind and number of a node. Some kinds at a time: arrays of all kinds and nodes would be new pages of
+        memory, which cost more than the work.
         """
         taken = {**dict(requests), PODS: 1}
         free = {name: amounts - taken.get(name, 0) for name, amounts in self._free(nodes).items()}
-        worth: Amounts = np.zeros(len(numbers), dtype=np.int64)
-        step = max(1, _MOST_CELLS // max(1, len(numbers)))
-        for rows in (slice(at, at + step) for at in range(0, len(self.worth), step)):
-            fits = np.minimum(by_devices[rows][:, numbers], self._fitting(free, rows))
-            worth += self.worth[rows] @ (fits + FIRST * (fits > 0))
-        return worth
+        fits, worth = self.counts().fits, np.array(self.problem.requests.worth, dtype=np.int64)
+        lost: Amounts = np.zeros(len(nodes), dtype=np.int64)
+        step = max(1, _MOST_CELLS // max(1, len(nodes)))
+        for rows in (slice(at, at + step) for at in range(0, len(worth), step)):
+            had = fits[rows][:, nodes]
+            has = np.minimum(by_devices[rows][:, numbers], self._fitting(free, rows))
+            lost += worth[rows] @ (had - has + FIRST * (np.minimum(had, 1) - np.minimum(has, 1)))
+        return lost
 
-    def _free(self, nodes: Indices) -> dict[str, Amounts]:
-        return {name: self.problem.available.room.of(name)[nodes] for name in self.resources}
+    def _free(self, nodes: Amounts) -> dict[str, Amounts]:
+        return {name: self.problem.available.room.of(name)[nodes] for name in self.table.resources}
 
     def _fitting(self, free: Mapping[str, Amounts], rows: slice) -> Amounts:
-        """For some kinds and nodes, count the pods that what is free has room for."""
-        count = free[PODS]
-        for resource, amounts in self._asked.items():
+        """
+        For some kinds and nodes, count the pods that what is free has room for.
+
+        Amounts are divided as floats, many times as fast. Both are at most `MOST` + 1, below 2**53, and rounded is a
+        quotient below the next whole number, as it is 1/b below that at least, and rounding adds less than a/b/2**53.
+        """
+        count = np.broadcast_to(free[PODS].astype(np.float64), (len(self.table.kinds[rows]), len(free[PODS])))
+        for resource, amounts in self.table.asked.items():
             asked = amounts[rows]
-            times = free[resource] // np.maximum(asked, 1)
+            times = free[resource] / np.maximum(asked, 1)
             count = np.minimum(count, times if asked.all() else np.where(asked, times, MOST))
-        found: Amounts = np.maximum(count, 0)
-        return np.broadcast_to(found, (len(self.worth[rows]), found.shape[-1]))
-
-    @cached_property
-    def _asked(self) -> dict[str, Amounts]:
-        """For each resource, a column of how much a pod of each kind asks for."""
-        kinds = [dict(kind.requests) for kind in self.problem.requests.expected]
-        named = dict.fromkeys(name for kind in kinds for name in kind)
-        return {name: np.array([[kind.get(name, 0)] for kind in kinds], dtype=np.int64) for name in named}
-
-    @cached_property
-    def resources(self) -> tuple[str, ...]:
-        """What kinds take of nodes beside devices."""
-        return tuple(
-            dict.fromkeys((PODS, *(name for kind in self.problem.requests.expected for name, _ in kind.requests)))
-        )
+        return np.maximum(count, 0).astype(np.int64)

@@ -128,7 +128,8 @@ class DeviceRequests:
     What pods ask of devices, each thing once: `demands` and their `answers` by number, `components` of claims.
 
     `claims` include the extended resource claims that would be created. `takes_node_resources` says whether some device
-    takes of the resources of its node (KEP-5517).
+    takes of the resources of its node (KEP-5517). `worth` is that of a place for each expected kind
+    (`expected_room.weighted`).
     """
 
     claims: Mapping[ClaimId, Claim]
@@ -138,6 +139,7 @@ class DeviceRequests:
     components: list[Component]
     takes_node_resources: bool = False
     expected: tuple[ExpectedKind, ...] = ()
+    worth: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,14 +179,14 @@ class Available:
 @dataclass(frozen=True, slots=True, eq=False)
 class OptionCache:
     """
-    Options by component and group, for what is left at first; `expected` keeps by group what `expected_room` counts.
+    Options by component and group, for what is left at first; `expected` keeps what `expected_room` counts.
 
     A problem shares it with its parts, so that all number options alike whatever they have left themselves.
     """
 
     available: Available
     known: dict[tuple[Component, int], tuple[Option, ...]] = field(default_factory=dict)
-    expected: dict[int, Any] = field(default_factory=dict)
+    expected: list[Any] = field(default_factory=list)
 
     def find(self, component: Component, group: NodeGroup, layout: DeviceLayout, pay: PayUnits) -> tuple[Option, ...]:
         """Enumerate options; those that do not depend on what is left are kept as long as the layout."""

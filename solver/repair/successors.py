@@ -19,7 +19,7 @@ from solver.domain import (
     Snapshot,
     consumed_counters,
 )
-from solver.preemption.what_if import without
+from solver.preemption.what_if import deallocated, without
 
 _SUCCESSOR: Final = "<moved>"
 """Ends the names of successors and their claims; no object can have such a name."""
@@ -74,6 +74,18 @@ def with_successors(snapshot: Snapshot, moved: Iterable[Pod]) -> tuple[Snapshot,
     gone = {claim.id for pod in pods for claim in _own_claims(pod, known)}
     claims = (*(claim for claim in cleared.claims if claim.id not in gone), *made.values())
     return replace(cleared, claims=tuple(sorted(claims, key=lambda claim: claim.id))), successors
+
+
+def once_left(snapshot: Snapshot, uids: Iterable[str], waiting: Iterable[Pod]) -> Snapshot:
+    """
+    Return the cluster when pods that are leaving are gone, with their allocations.
+
+    So are allocations that are kept neither by a pod there nor by a waiting one: the claim controller takes them back a
+    moment after their pods.
+    """
+    leaving = frozenset(uids)
+    ids = [pod.id for pod in snapshot.pods if pod.uid in leaving]
+    return deallocated(without(snapshot, ids, frees_devices=True), waiting)
 
 
 def with_batch(wanted: Batch, successors: Iterable[Pod], snapshot: Snapshot) -> Batch:

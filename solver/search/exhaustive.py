@@ -11,7 +11,7 @@ It is not tried where a value depends on more than the kind of the node, and giv
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -33,8 +33,6 @@ from solver.solution import Choice, Pick, Solution, keeps_quotas
 _MOST_KEPT: Final = 20_000
 """Kinds of nodes of which the ways to serve a pod are kept."""
 _NO_WAY: Final = -1
-_OF_PICKS: Final = frozenset({"alternatives", "suspects", "remote-devices"})
-"""Levels that ask only which devices are picked on nodes of a group."""
 
 
 class _TooManyError(Exception):
@@ -76,38 +74,35 @@ class _Comparison:
 
     problem: Problem
     ways: Sequence[_Way]
-    choices: list[Choice] = field(init=False)
     counted: dict[int, CountedSolution] = field(default_factory=dict)
+    alike: dict[int, int] = field(init=False)
+    """For each way, the first of its class that picks the same on a node of its group."""
+    nodes: dict[int, int] = field(default_factory=dict)
+    """The nodes that ways take because least is lost there; the first of their nodes until that is asked."""
 
     def best(self) -> Solution:
         """Return the best way, or no way if that is better."""
-        self.choices = [way.choice for way in self.ways]
+        group_of, first = self.problem.layout.group_of, dict[Hashable, int]()
+        self.alike = {_NO_WAY: _NO_WAY} | {
+            number: first.setdefault((choice.pod_class, group_of[choice.node], choice.picks), number)
+            for number, (choice, *_) in enumerate(self.ways)
+        }
         left = [_NO_WAY, *range(len(self.ways))]
         for level in objective_levels(self.problem):
-            if level.name != EXPECTED_ROOM:
-                values = self._values(level, left) if len(left) > 1 else [0]
-            else:
-                values = [-lost for lost in self._least_lost(left)]
+            values = self._values(level, left)
             most = max(values)
             left = [number for number, value in zip(left, values, strict=True) if value == most]
         return self._solution(left[0])
 
     def _values(self, level: ObjectiveLevel, numbers: Sequence[int]) -> list[int]:
-        """Evaluate a level for some ways; some levels ask only which devices are picked on nodes of a group."""
-        if level.name not in _OF_PICKS:
-            return [self._value(level, number) for number in numbers]
-        known: dict[object, int] = {}
-        group_of, found = self.problem.layout.group_of, list[int]()
-        for number in numbers:
-            key: object = None
-            if number != _NO_WAY:
-                choice = self.choices[number]
-                key = (choice.pod_class, group_of[choice.node], choice.picks)
-            value = known.get(key)
-            if value is None:
-                value = known[key] = self._value(level, number)
-            found.append(value)
-        return found
+        """Evaluate a level for some ways."""
+        if level.name == EXPECTED_ROOM:
+            return [-lost for lost in self._least_lost(numbers)]
+        if not level.is_of_picks:
+            return [self._value(level, number) for number in numbers] if len(numbers) > 1 else [0]
+        firsts = dict.fromkeys(self.alike[number] for number in numbers)
+        known = {number: self._value(level, number) for number in firsts} if len(firsts) > 1 else {}
+        return [known.get(self.alike[number], 0) for number in numbers]
 
     def _value(self, level: ObjectiveLevel, number: int) -> int:
         found = self.counted.get(number)
@@ -116,7 +111,10 @@ class _Comparison:
         return level.evaluate(self.problem, found)
 
     def _solution(self, number: int) -> Solution:
-        return Solution() if number == _NO_WAY else Solution([self.choices[number]])
+        if number == _NO_WAY:
+            return Solution()
+        choice = self.ways[number].choice
+        return Solution([choice._replace(node=self.nodes[number]) if number in self.nodes else choice])
 
     def _least_lost(self, numbers: Sequence[int]) -> list[int]:
         """Let each way take the node of which it takes the least expected room, and return how much that is."""
@@ -124,13 +122,12 @@ class _Comparison:
         of_class: dict[int, list[int]] = {}
         for number in numbers:
             if number != _NO_WAY:
-                of_class.setdefault(self.choices[number].pod_class, []).append(number)
+                of_class.setdefault(self.ways[number].choice.pod_class, []).append(number)
         for pod_class, own in of_class.items():
             changes = [(self.ways[number].nodes, self.ways[number].after) for number in own]
-            for number, lost_on in zip(own, room.lost(changes, self.problem.classes[pod_class].requests), strict=True):
-                at = int(lost_on.argmin())
-                lost[number] = int(lost_on[at])
-                self.choices[number] = self.choices[number]._replace(node=int(self.ways[number].nodes[at]))
+            found = room.least_lost(changes, self.problem.classes[pod_class].requests)
+            for number, (least, node) in zip(own, found, strict=True):
+                lost[number], self.nodes[number] = least, node
         return list(lost.values())
 
 
@@ -179,7 +176,9 @@ class _Enumeration:
         for column in self._columns(nodes):
             codes = np.unique(codes * (int(column.max(initial=0)) + 1) + column, return_inverse=True)[1]
         order = np.argsort(codes, kind="stable")
-        kinds = np.split(nodes[order], np.flatnonzero(np.diff(codes[order])) + 1) if len(nodes) else []
+        nodes, codes = nodes[order], codes[order]
+        bounds = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(nodes)] if len(nodes) else []
+        kinds = [nodes[start:end] for start, end in pairwise(bounds)]
         return sorted(kinds, key=lambda each: int(each[0]))
 
     def _columns(self, nodes: Amounts) -> Iterator[Amounts]:
@@ -188,7 +187,7 @@ class _Enumeration:
         for limit in problem.rules.quotas.limits:
             if limit.counts_nodes:
                 yield np.isin(nodes, list(limit.nodes)).astype(np.int64)
-        names = {level.name for level in objective_levels(problem)}
+        names = problem.other_levels
         for _, costs in problem.costs.of_nodes:
             yield np.unique(costs[nodes], return_inverse=True)[1]
         if problem.costs.nodes is not None:
@@ -279,9 +278,11 @@ def _line(attempt: Attempt, line: Line, types: tuple[int, ...], needed: int) -> 
         return
     device = type_at(attempt.problem.layout, attempt.group, types[0])
     for count in range(min(attempt.ledger.most(device, line.demand), needed), -1, -1):
+        if not count:
+            yield from _line(attempt, line, types[1:], needed)
+            return
         before = attempt.ledger.checkpoint()
-        if count:
-            attempt.ledger.take(device, line.demand, count)
+        attempt.ledger.take(device, line.demand, count)
         for rest in _line(attempt, line, types[1:], needed - count):
-            yield ((types[0], count), *rest) if count else rest
+            yield ((types[0], count), *rest)
         attempt.ledger.rollback(before)

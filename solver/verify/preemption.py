@@ -39,7 +39,7 @@ from solver.domain import (
 )
 from solver.domain.gang import DISRUPT_ALL, DISRUPT_SINGLE
 from solver.verify.plan_context import PlanContext
-from solver.verify.quotas import reclaims
+from solver.verify.quotas.reclaims import ReclaimCheck
 from solver.verify.violations import Rule, broken
 
 Check = Callable[[Snapshot, Batch, Plan, Policy], tuple[Violation, ...]]
@@ -55,7 +55,7 @@ def violations(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy, che
     arrived, made = plan.placements, plan.allocations
     unplaced = {each.pod for each in plan.unplaced}
     kept = frozenset(each.pod for each in plan.unplaced if _is_kept_by_quota(each)) if snapshot.quotas else frozenset()
-    budgets = _BudgetIndex(snapshot.budgets)
+    budgets, reclaim_check = _BudgetIndex(snapshot.budgets), ReclaimCheck(snapshot)
     yield from _counted(plan.preemptions, policy)
     for preemption in plan.preemptions:
         left = _placed(left, pods, arrived, made)
@@ -66,7 +66,7 @@ def violations(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy, che
         for pod in preemptors:
             if preemption.victims and (pod.preemption_policy == NEVER_PREEMPT or not policy.preemption.is_enabled):
                 yield broken(Rule.PREEMPTOR, pod.id, "it must not preempt other pods")
-        yield from _victims(left, preemption, preemptors, policy, budgets)
+        yield from _victims(left, preemption, preemptors, policy, (budgets, reclaim_check))
         yield from _delayed(preemption, preemptors, batch, policy, kept)
         named = {(each.pod, each.pod_uid, each.node) for each in preemption.victims}
         victims = {each.pod for each in preemption.victims}
@@ -91,8 +91,13 @@ def _counted(preemptions: Sequence[Preemption], policy: Policy) -> Iterator[Viol
 
 
 def _victims(
-    left: Snapshot, preemption: Preemption, preemptors: Sequence[Pod], policy: Policy, budgets: "_BudgetIndex"
+    left: Snapshot,
+    preemption: Preemption,
+    preemptors: Sequence[Pod],
+    policy: Policy,
+    of_plan: tuple["_BudgetIndex", ReclaimCheck],
 ) -> Iterator[Violation]:
+    budgets, reclaim_check = of_plan
     named = {victim.pod for victim in preemption.victims}
     running = {pod.id: pod for pod in left.pods if pod.id in named}
     of_gangs = {each.id: each.priority for each in left.gangs if each.priority is not None}
@@ -112,7 +117,7 @@ def _victims(
             yield broken(Rule.VICTIM_PRIORITY, pod.id, f"its priority {priority} is not below that of its preemptor")
         yield from _victim(left, pod, preemptors, policy, is_reclaimed=is_reclaimed)
     if reclaimed:
-        yield from reclaims.violations(left, preemption, preemptors, reclaimed)
+        yield from reclaim_check.violations(left, preemption, preemptors, reclaimed)
     binding = _binding(preemptors, policy)
     if binding.gangs:
         yield from _gangs(left, found)

@@ -9,6 +9,7 @@ import pytest
 from e2e.audit.inventory import Inventory
 from e2e.audit.reading import Finding, Json, Key
 from e2e.chaos.cluster import HOSTILE_NAMESPACE, Cluster
+from e2e.chaos.decay import Decay
 from e2e.chaos.ending import _is_whole
 from e2e.chaos.hostile_tenant import GiantTenant, HostileTenant
 from e2e.chaos.judge import Judge, Rules
@@ -258,9 +259,26 @@ def movable(victim: Json) -> Json:
 def test_a_pod_that_a_repair_moves_is_evicted_for_no_other_pod_and_counts_in_its_budget_only(judge: Judge) -> None:
     for second, name in enumerate(("a", "b", "c")):
         judge.pod(movable(evicted(pod(name, "n1"), second)), second)
-    judge.plan({"status": {"moves": [{"uid": "a"}, {"uid": "b"}]}})
+    moves = [{"uid": "a", "state": "Moved"}, {"uid": "b", "state": "Evicting"}]
+    judge.plan({"metadata": {"name": "plan"}, "status": {"state": "Running", "moves": moves}})
 
     assert judge.findings == []
     assert [each.subject for each in judge.finish()] == ["chaos/c"]
     judge.pod(movable(evicted(pod("d", "n1", budget="some"))), 4.0)
     assert [each.rule for each in judge.findings] == ["budget"]
+
+
+def test_a_plan_counts_as_carried_out_when_it_is_done_and_has_moved_pods(judge: Judge) -> None:
+    moves = [{"uid": "a", "state": "Moved"}, {"uid": "b", "state": "Evicting"}]
+    judge.plan({"metadata": {"name": "half"}, "status": {"state": "Running", "moves": moves}})
+    judge.plan({"metadata": {"name": "none"}, "status": {"state": "Done", "moves": []}})
+    assert (judge.settled, judge.carried_out) == ({"a"}, set())
+    judge.plan({"metadata": {"name": "half"}, "status": {"state": "Done", "moves": moves[:1]}})
+    assert judge.carried_out == {"half"}
+
+
+@pytest.mark.parametrize(("cases", "moves", "rules"), [(2, 0, []), (3, 0, ["idle"]), (3, 1, [])])
+def test_a_run_with_decay_in_which_no_pod_was_moved_has_shown_nothing(cases: int, moves: int, rules: list[str]) -> None:
+    decay = Decay(Admitting(), seed=1)
+    decay.cases = cases
+    assert [each.rule for each in decay.findings(plans=0, moves=moves)] == rules

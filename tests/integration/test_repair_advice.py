@@ -59,6 +59,31 @@ def test_a_plan_is_made_and_nothing_moves(
     assert world.problems() == []
 
 
+def test_the_leader_saves_what_a_plan_was_made_from_and_replay_finds_its_moves_again(
+    world: World, advised: Callable[[], Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = advised()
+    logged = (
+        line for file in tmp_path.glob("dovetail-*.log") for line in file.read_text(encoding="utf-8").splitlines()
+    )
+    (event,) = (json.loads(line) for line in logged if '"event":"repair_planned"' in line)
+    saved = Path(event["file"])
+    assert (event["plan"], saved.parent) == (plan["metadata"]["name"], tmp_path / "saved")
+    wait_until(saved.exists)
+
+    world.delete_pod("large")  # what is replayed is the file's cluster, and not this one
+    assert m.run("replay", saved, "-o", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    (move,), (planned,) = found["moves"], plan["spec"]["moves"]
+    assert (move["pod"], move["from"], move["to"]) == (
+        f"{planned['namespace']}/{planned['name']}",
+        planned["from"],
+        planned["to"],
+    )
+    assert move["devices"] == planned["devices"]
+    assert (found["goal"], found["least"], found["proven"]) == ("Waiting", 1, True)
+
+
 def test_a_plan_that_nobody_needs_goes(world: World, advised: Callable[[], Any]) -> None:
     assert advised()
     world.delete_pod("large")

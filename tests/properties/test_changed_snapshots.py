@@ -189,11 +189,11 @@ def test_what_is_counted_from_changes_equals_what_is_counted_from_nothing(
 
 def look_at_expected(problem: Problem) -> tuple[list[int], ...]:
     room = ExpectedRoom(problem)
-    worth = [each.worth for each in problem.requests.expected]
+    worth = list(problem.requests.worth)
     return (
         worth,
-        *room.counts.by_devices.tolist(),
-        *room.counts.fits.tolist(),
+        *room.counts().by_devices.tolist(),
+        *room.counts().fits.tolist(),
         room.lost_to((("cpu", 1000),)).tolist(),
     )
 

@@ -90,7 +90,7 @@ def test_who_comes_first_takes_nothing_that_is_held_for_others(situation: Situat
 def test_what_a_pod_leaves_is_given_to_none_of_the_same_or_a_lower_priority(
     situation: Situation, data: st.DataObject
 ) -> None:
-    """Pods that leave have all of their room until they go: node and devices are taken twice meanwhile."""
+    """Pods that leave have all of their room until they go, and what is held of it counts once."""
     mine = some(data, situation)
     own, highest = part(situation.batch, mine), max((pod.priority for pod in situation.batch.pods), default=0)
     plan = decided(situation.snapshot, own)

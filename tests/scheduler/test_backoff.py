@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scheduler.backoff import Cooldown, doubled, jittered
+from scheduler.backoff import Cooldown, LongerWaits, doubled, jittered
 from scheduler.commit.bindings import PodBinder
 from scheduler.kube import writes
 from scheduler.kube.client import Client
@@ -172,3 +172,31 @@ def test_a_cooldown_counts_its_keys_by_group_once_each_and_until_they_end() -> N
     assert [cooldown.count(group) for group in "abc"] == [1, 1, 0]
     now = 15.0
     assert [cooldown.count(group) for group in "abc"] == [0, 0, 0]
+
+
+def test_a_key_that_fails_waits_ever_longer_and_no_other_does() -> None:
+    now = [0.0]
+    waits = LongerWaits[str](2, 10, lambda: now[0])
+    lengths = []
+    for _ in range(5):
+        waits.failed("bad")
+        started = now[0]
+        while "bad" in waits:
+            now[0] += 1
+        lengths.append(now[0] - started)
+    assert lengths == [2, 4, 8, 10, 10]
+    assert ("good" in waits, len(waits)) == (False, 1)
+
+    waits.succeeded("bad")
+    assert not waits
+    waits.failed("bad")
+    now[0] += 2
+    assert "bad" not in waits  # a success begins anew
+
+
+def test_nothing_is_left_of_keys_that_are_gone() -> None:
+    waits = LongerWaits[str](2, 10, lambda: 0.0)
+    for key in ("here", "gone"):
+        waits.failed(key)
+    waits.keep({"here"})
+    assert ("here" in waits, "gone" in waits, len(waits)) == (True, False, 1)

@@ -5,8 +5,13 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
+from solver import SolverCache, solution
+from solver.arrays import Amounts
 from solver.domain import EXPECTED_ROOM, SPREAD, Claim, ExpectedPod, Policy
+from solver.problem.expected_room import ExpectedRoom
+from solver.problem.problem import Problem
 from solver.problem.requests.expected_kinds import ExpectedKindsCache
+from solver.search import exhaustive
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -163,6 +168,44 @@ def test_what_is_expected_is_described_once_for_a_policy_and_its_device_classes(
     assert cache.of(Policy(levels=SPREAD, expected=policy.expected), (b.gpu_class(),)).kinds == ()
 
 
+def test_from_one_pod_to_the_next_only_nodes_that_changed_are_counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the second decision, the node of the first; and the nodes that the pod could take, in one array."""
+    counted, fitting = list[int](), ExpectedRoom.by_resources
+
+    def by_resources(self: ExpectedRoom, nodes: Amounts) -> Amounts:
+        counted.append(len(nodes))
+        return fitting(self, nodes)
+
+    monkeypatch.setattr(ExpectedRoom, "by_resources", by_resources)
+    full, open_ = {f"full-{at}": 4 for at in range(30)}, {f"open-{at}": 1 for at in range(5)}
+    objects = (*two_nodes(**full, **open_), b.claim("c"), b.claim("d"))
+    policy, cache = expecting(kind(count=2), kind(cpu=8)), SolverCache()
+    first = s.plan(*objects, pods=[b.pod("p", "c")], policy=policy, engine=cache)
+    assert counted == [35]
+    (placed,) = first.placements
+    running = b.pod("p", "c", node_name=placed.node, cpu=4)
+    counted.clear()
+    s.plan(*objects, running, pods=[b.pod("q", "d")], policy=policy, engine=cache)
+    assert counted == [1]
+
+
+def test_levels_of_picks_are_asked_once_for_equal_picks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three nodes of one group differ in what is in use, and are served in one way each."""
+    asked, counting = list[int](), solution._use  # noqa: SLF001 - what levels are counted from
+
+    def use(problem: Problem, served: solution.ServedComponents) -> solution.NodeUse:
+        asked.append(served.node)
+        return counting(problem, served)
+
+    monkeypatch.setattr(solution, "_use", use)
+    problem = s.problem(
+        *two_nodes(n1=1, n2=2, n3=3), b.claim("c"), pods=[b.pod("p", "c")], policy=expecting(kind(count=2))
+    )
+    found = exhaustive.best(problem, s.PATIENT)
+    assert found is not None
+    assert len(asked) == 2  # of the first node for picks, and of the one that loses least for what goes after
+
+
 @pytest.mark.parametrize(
     ("kinds", "worth"),
     [
@@ -177,4 +220,4 @@ def test_worth_is_share_and_devices_by_the_nodes_with_room(kinds: tuple[Expected
     found = s.problem(
         *two_nodes(n1=2, n2=1, n3=0, n4=4), b.claim("c"), pods=[b.pod("p", "c")], policy=expecting(*kinds)
     )
-    assert [each.worth for each in found.requests.expected] == worth
+    assert list(found.requests.worth) == worth

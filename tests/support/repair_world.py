@@ -39,7 +39,7 @@ def withdraw_held_nodes(plane: ControlPlane) -> None:
 
 
 def configured(world: World, folder: Path, mode: str, **repair: Any) -> str:
-    """Write a configuration that repairs; give the argument that names it."""
+    """Write a configuration that repairs and saves its plans in `folder/saved`; give the argument that names it."""
     path = folder / f"{mode}.yaml"
     settings = {"mode": mode, "intervalSeconds": 0.5, "minimumRunSeconds": 0, "coolDownSeconds": 0, **repair}
     document = {
@@ -47,6 +47,7 @@ def configured(world: World, folder: Path, mode: str, **repair: Any) -> str:
         "kind": "DovetailConfiguration",
         "profiles": [{"schedulerName": world.scheduler}],
         "repair": settings,
+        "history": {"files": {"folder": str(folder / "saved")}},
     }
     path.write_text(yaml.safe_dump(document), encoding="utf-8")
     return f"--config={path}"

@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from scheduler import REPLICAS
 from scheduler.kube import paths
 from scheduler.kube.access import ClusterAccess, wait_for
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Forbidden, KubeError, NotFound
 from scheduler.settings import Settings, SettingsError, default, digest, parse
-from scheduler.simulation.server_versions import SCHEDULER_PODS
 from scheduler.status.leader_lease import SeenLease, look_at_lease
 
 _OPTION: Final = "--config"
@@ -138,7 +138,7 @@ def read(access: ClusterAccess, namespace: str) -> RunningConfigurations:
 
 
 async def _read(access: ClusterAccess, namespace: str) -> RunningConfigurations:
-    query = {"labelSelector": SCHEDULER_PODS, "fieldSelector": "status.phase=Running", "resourceVersion": "0"}
+    query = {"labelSelector": REPLICAS, "fieldSelector": "status.phase=Running", "resourceVersion": "0"}
     async with access.connect() as client:
         try:
             body = await client.request("GET", f"{paths.CORE}/namespaces/{namespace}/pods", query=query)

@@ -117,8 +117,8 @@ def unit_conflicts(store: ObjectStore, holds: HoldCache, unit: Unit) -> tuple[st
     """
     Return what of held room a unit takes that no hold had when it was decided.
 
-    Pods of a higher priority than a hold may take its room, and each pod its own place. What places cannot have in any
-    case is no fault of the unit.
+    Pods of a higher priority than a hold may take its room, and each pod its own place. What departing pods have is for
+    the places. What places cannot have in any case is no fault of the unit.
     """
     if not len(holds):
         return ()
@@ -129,10 +129,11 @@ def unit_conflicts(store: ObjectStore, holds: HoldCache, unit: Unit) -> tuple[st
     pools = dict.fromkeys(result.device.pool_id for each in unit.allocations for result in each.allocation.results)
     near |= {seat.id: seat for seat in holds.seats_in(pools)}
     seats = [seat for key, seat in near.items() if key not in used and seat.hold.priority >= lowest]
-    found = list(_misfits(store, seats, lambda _: True)) if seats else []
+    leaving = {uid for hold in {seat.hold.key: seat.hold for seat in seats}.values() for uid in hold.departing}
+    found = list(_misfits(store, seats, partial(_stays, leaving))) if seats else []
     if not found:
         return ()
-    anyway = set(_misfits(store, seats, lambda pod: pod is None or pod.id not in own))
+    anyway = set(_misfits(store, seats, lambda pod: _stays(leaving, pod) and (pod is None or pod.id not in own)))
     return tuple(f"room is held for other pods: {each}" for each in dict.fromkeys(found) if each not in anyway)
 
 

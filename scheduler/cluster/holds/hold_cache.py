@@ -10,17 +10,16 @@ A pod that uses up a place costs the same however many places its hold has: the 
 the hold as it counts is made anew when it is asked for.
 """
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from scheduler.change import Kind, Object, Transition
+from scheduler.cluster.holds.seat_index import SeatIndex
 from scheduler.cluster.table import Table, expect
 from solver import running_place
-from solver.domain import DeviceHold, HeldPlace, LostPlace, MatcherIndex, Pod, PodId, PoolId, Seat
+from solver.domain import DeviceHold, HeldPlace, LostPlace, Pod, PodId, Seat
 
 
 class AssumedHolds(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,18 +45,11 @@ class _Shown:
     seats: dict[str, Seat] = field(default_factory=dict)
 
 
-class HeldTotals(NamedTuple):
-    """What is held for the pods of a namespace, or of all: holds with open places, these places, and their devices."""
-
-    holds: int
-    places: int
-    devices: int
-
-
-class HoldCache:
+class HoldCache(SeatIndex):
     """Holds by name, with the places that are used up or lost although their status does not say so yet."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._observed: Table[str, DeviceHold] = Table()
         self._made: dict[str, DeviceHold] = {}
         self._place_of: dict[PodId, tuple[Pod, bool]] = {}
@@ -76,15 +68,6 @@ class HoldCache:
         """Names of holds by `DeviceHold.key`."""
         self._of_owner: dict[str, dict[str, None]] = {}
         """Names of holds by the uid of their owner."""
-        self._open: Counter[tuple[str, str]] = Counter()
-        """Open places by hold and namespace, and by hold alone (namespace "")."""
-        self._held: dict[str, HeldTotals] = {}
-        """By namespace, and of all (""); none where nothing is held."""
-        self._on_node: dict[str, dict[str, Seat]] = {}
-        self._in_pool: dict[PoolId, dict[str, Seat]] = {}
-        self._of_pod: dict[str, dict[str, Seat]] = {}
-        """Open places that are for one pod alone, by its uid."""
-        self._matchers = MatcherIndex()
 
     def __len__(self) -> int:
         return len(self._shown)
@@ -110,31 +93,9 @@ class HoldCache:
         found = (self.get(name) for name in sorted(self._of_owner.get(uid, ())))
         return tuple(hold for hold in found if hold is not None)
 
-    def held(self, namespace: str = "") -> HeldTotals:
-        """Return what is held for the pods of a namespace; of all without one."""
-        return self._held.get(namespace, HeldTotals(0, 0, 0))
-
     def seen(self, _: Kind, name: str) -> DeviceHold | None:
         """Return a hold as the watch last gave it."""
         return self._observed.get(name)
-
-    @property
-    def nodes(self) -> Collection[str]:
-        """The nodes with open places."""
-        return self._on_node.keys()
-
-    def seats_on(self, node: str) -> Collection[Seat]:
-        """Return the open places on a node."""
-        return self._on_node.get(node, {}).values()
-
-    def seats_of(self, pod_uid: str) -> Collection[Seat]:
-        """Return the open places that are for one pod alone."""
-        return self._of_pod.get(pod_uid, {}).values()
-
-    def seats_in(self, pools: Iterable[PoolId]) -> Iterator[Seat]:
-        """Return the open places with devices of some pools, each once."""
-        found = {key: seat for pool in pools for key, seat in self._in_pool.get(pool, {}).items()}
-        yield from found.values()
 
     def is_open(self, seat: str) -> bool:
         """Whether a place (`Seat.id`) is held, and neither used up nor lost."""
@@ -144,10 +105,6 @@ class HoldCache:
     def pods_naming(self, seat: str) -> Collection[PodId]:
         """Return the pods that name a place (`Seat.id`) as theirs."""
         return self._naming.get(seat, {}).keys()
-
-    def has_seat_for(self, pod: Pod) -> bool:
-        """Whether some place may be for a pod; of several pods there may be too few."""
-        return bool(self._matchers.selecting(pod))
 
     def apply(self, kind: Kind, name: str, value: Object | None) -> tuple[Transition, ...]:
         """Apply a change from the watch; places that close come after the transition of the hold."""
@@ -276,11 +233,11 @@ class HoldCache:
             before, is_open = shown.seats.get(each), self._is_open(shown, each, place)
             if before is not None and not is_open:
                 del shown.seats[each]
-                self._index(before, is_open=False)
+                self._index(shown.base.name, {each: before}, is_open=False)
                 closed.append(before)
             elif before is None and is_open:
                 shown.seats[each] = Seat(shown.base, place)
-                self._index(shown.seats[each], is_open=True)
+                self._index(shown.base.name, {each: shown.seats[each]}, is_open=True)
         return tuple(each for seat in closed for each in _closing(seat))
 
     def _refreshed(self, name: str) -> tuple[Transition, ...]:
@@ -291,23 +248,19 @@ class HoldCache:
             self._forget(before)
         self._stale[name] = None
         now = self._show(hold, before) if hold is not None else {}
-        closed = [seat for key, seat in was.items() if key not in now or now[key].place != seat.place]
-        for seat in closed:
-            self._index(seat, is_open=False)
-        for key, seat in now.items():
-            if key not in was or was[key].place != seat.place:
-                self._index(seat, is_open=True)
+        closed = {key: seat for key, seat in was.items() if key not in now or now[key].place != seat.place}
+        self._index(name, closed, is_open=False)
+        opened = {key: seat for key, seat in now.items() if key not in was or was[key].place != seat.place}
+        self._index(name, opened, is_open=True)
         is_named = before is not None and not before.base.uid and hold is not None and bool(hold.uid)
         same = {seat.place for seat in now.values()} if is_named else set()  # the hold has got its uid
-        return tuple(each for seat in closed if seat.place not in same for each in _closing(seat))
+        return tuple(each for seat in closed.values() if seat.place not in same for each in _closing(seat))
 
     def _show(self, hold: DeviceHold, before: _Shown | None) -> dict[str, Seat]:
         """Show a hold, and return its open places; pods may have come before it."""
         is_known = before is not None and _identity(before.base) == _identity(hold)
         is_same = before is not None and is_known and before.base.places is hold.places
-        places = (
-            before.places if before is not None and is_same else {Seat(hold, each).id: each for each in hold.places}
-        )
+        places = before.places if before is not None and is_same else _places(hold)
         closed = frozenset((*hold.used, *(each.place for each in hold.lost)))
         shown = self._shown[hold.name] = _Shown(hold, places, closed)
         self._name_of[hold.key] = hold.name
@@ -353,42 +306,13 @@ class HoldCache:
             self._bound.pop(key, None)
             self._lost.pop(key, None)
 
-    def _index(self, seat: Seat, *, is_open: bool) -> None:
-        place = seat.place
-        _file(self._on_node, place.node, seat, is_open=is_open)
-        for pool in place.pools:
-            _file(self._in_pool, pool, seat, is_open=is_open)
-        if place.pods.pod_uid:
-            _file(self._of_pod, place.pods.pod_uid, seat, is_open=is_open)
-        (self._matchers.add if is_open else self._matchers.discard)(place.pods)
-        sign = 1 if is_open else -1
-        for namespace in dict.fromkeys(("", place.pods.namespace)):
-            key, total = (seat.hold.name, namespace), self.held(namespace)
-            had = self._open[key]
-            self._open[key] += sign
-            if not self._open[key]:
-                del self._open[key]
-            holds = total.holds + bool(had + sign) - bool(had)
-            places, devices = total.places + sign, total.devices + sign * len(place.devices)
-            self._held[namespace] = HeldTotals(holds, places, devices)
-            if not places:
-                del self._held[namespace]
+
+def _places(hold: DeviceHold) -> dict[str, HeldPlace]:
+    return {f"{hold.key}/{each.index}": each for each in hold.places}
 
 
 def _identity(hold: DeviceHold) -> tuple[str, str]:
     return hold.key, hold.owner.uid
-
-
-K = TypeVar("K")
-
-
-def _file(index: dict[K, dict[str, Seat]], key: K, seat: Seat, *, is_open: bool) -> None:
-    if is_open:
-        index.setdefault(key, {})[seat.id] = seat
-        return
-    del index[key][seat.id]
-    if not index[key]:
-        del index[key]
 
 
 def _closing(seat: Seat) -> Iterator[Transition]:

@@ -56,19 +56,19 @@ class MatcherIndex:
         for each in matchers:
             self.add(each)
 
-    def add(self, matcher: PodMatcher) -> None:
-        """Add a matcher; one that is added several times is there until it was discarded as often."""
+    def add(self, matcher: PodMatcher, count: int = 1) -> None:
+        """Add a matcher, `count` times; it is there until it was discarded as often."""
         counts = self._by_key.setdefault(_file_key(matcher), {})
-        counts[matcher] = counts.get(matcher, 0) + 1
+        counts[matcher] = counts.get(matcher, 0) + count
         if matcher not in self._came:
             self._came[matcher] = self._next
             self._next += 1
 
-    def discard(self, matcher: PodMatcher) -> None:
-        """Take a matcher out that was added."""
+    def discard(self, matcher: PodMatcher, count: int = 1) -> None:
+        """Take a matcher out that was added so many times at least."""
         key = _file_key(matcher)
         counts = self._by_key[key]
-        counts[matcher] -= 1
+        counts[matcher] -= count
         if not counts[matcher]:
             del counts[matcher], self._came[matcher]
         if not counts:

@@ -35,11 +35,14 @@ class QuotaTree:
 
     `parents` are positions in `quotas`, -1 for a root. A namespace has the oldest leaf that selects it. A quota whose
     parent does not exist, or that is its own ancestor, is a root. The selector of a quota with children does not count.
+    Where `selects` says that some leaf selects namespaces, any of them may have one that is not `known` yet.
     """
 
     quotas: tuple[DeviceQuota, ...] = ()
     parents: tuple[int, ...] = ()
     leaf_of: Mapping[str, int] = field(default_factory=dict)
+    known: frozenset[str] = frozenset()
+    selects: bool = False
     findings: tuple[QuotaFinding, ...] = ()
     chains: tuple[tuple[int, ...], ...] = ()
     """For each quota itself and its ancestors, the root last."""
@@ -77,6 +80,7 @@ class QuotaTree:
                 findings.append(QuotaFinding(quota=found[index].name, reason=INNER_SELECTOR, message=message))
         leaves = [index for index in range(len(found)) if index not in inner and found[index].selector is not None]
         leaves.sort(key=lambda index: (found[index].created, found[index].name))
+        namespaces = tuple(namespaces)
         leaf_of, several = _leaves(found, leaves, namespaces)
         findings += several
         chains = tuple(tuple(_chain(parents, index)) for index in range(len(found)))
@@ -87,7 +91,18 @@ class QuotaTree:
         children = {parent: tuple(indices) for parent, indices in below.items()}
         order = tuple(_parents_first(children))
         guarantees = _guarantees(found, parents, order)
-        return cls(found, tuple(parents), leaf_of, tuple(findings), chains, children, order, guarantees)
+        return cls(
+            quotas=found,
+            parents=tuple(parents),
+            leaf_of=leaf_of,
+            known=frozenset(each.name for each in namespaces),
+            selects=bool(leaves),
+            findings=tuple(findings),
+            chains=chains,
+            below=children,
+            parents_first=order,
+            guarantees=guarantees,
+        )
 
     def chain(self, namespace: str) -> tuple[int, ...]:
         """Return the positions of a namespace's quota and its ancestors; none where it has no quota."""
@@ -99,8 +114,16 @@ class QuotaTree:
         leaf = self.leaf_of.get(namespace, -1)
         return self.quotas[leaf].name if leaf >= 0 else ""
 
+    def is_unknown(self, namespace: str) -> bool:
+        """Whether any quota may have a namespace: the API server has not shown its labels, or shows it no more."""
+        # Room whose pods cannot be read is held in the namespace "" (`scheduler.kube.decode.device_holds`).
+        return self.selects and bool(namespace) and namespace not in self.known
+
     def refusal(self, namespace: str) -> str:
         """Why a namespace gets no more devices, whatever is left: its quota or one above it cannot be read."""
+        if self.is_unknown(namespace):
+            why = f"the API server does not show namespace {namespace}, so its DeviceQuota is not known"
+            return f"{why}; the pod is tried again when it does"
         return next((why for index in self.chain(namespace) if (why := self.quotas[index].refusal)), "")
 
     def children(self, parent: int) -> tuple[int, ...]:

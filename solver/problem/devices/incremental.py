@@ -58,7 +58,7 @@ def updated_layout(
         options={},
         served={},
         fits={},
-        expected={},
+        expected=[],
         partitions=_of_others(before.partitions, nodes),
     )
     for counter in (counter for record in (*old, *new) for counter, _ in record.counters):

@@ -208,8 +208,8 @@ class DeviceLayout:
     """Kept ways to serve a pod on one node (`search.exhaustive`), by its components, then by group and state."""
     fits: dict[Hashable, dict[Any, Any]] = field(default_factory=dict)
     """Kept answers of the greedy (`greedy.device_fit`), by components and the node's condition."""
-    expected: dict[Hashable, Any] = field(default_factory=dict)
-    """For expected kinds, how many pods nodes have room for (`problem.expected_room`)."""
+    expected: list[Any] = field(default_factory=list)
+    """For the expected kinds of some policies, how many pods nodes have room for (`problem.expected_room`)."""
     counter_place: dict[CounterId, tuple[int, int]] = field(default_factory=dict)
     """Counter → node (-1: cluster-wide) and budget index."""
 

@@ -40,6 +40,8 @@ from solver.rules.quotas.quota_cache import QuotaCache
 from solver.rules.verdicts import ExcludedNodes, NodeVerdicts
 
 _EXTENDED: Final = "/"
+_UNKNOWN: Final = -2
+"""The leaf of namespaces that are not known; -1 stands for none."""
 
 
 class _Limit(NamedTuple):
@@ -61,9 +63,9 @@ class BatchQuotas:
     """
     The limits that may bind the pods of a batch, by what their claims can ask for at most.
 
-    `leaf_of` finds the leaf of a namespace that some of the limits bind; `keys` is what these limits count. Where pods
-    contend, `guarantees` are by namespace the quotas within whose guarantee its pods may count, and
-    `wanted` is how many devices the pods of namespaces with a quota ask for at most.
+    `leaf_of` finds the leaf of a namespace that some of the limits bind, `_UNKNOWN` where the namespace is not known;
+    `keys` is what these limits count. Where pods contend, `guarantees` are by namespace the quotas within whose
+    guarantee its pods may count, and `wanted` is how many devices the pods of namespaces with a quota ask for at most.
     """
 
     tree: QuotaTree = field(default_factory=QuotaTree)
@@ -113,7 +115,7 @@ class BatchQuotas:
         bound = {each.quota for each in found}
         refused = {each: why for each in asked if (why := tree.refusal(each))}
         leaf_of = {
-            namespace: tree.leaf_of[namespace]
+            namespace: tree.leaf_of.get(namespace, _UNKNOWN)
             for namespace in asked
             if contended or namespace in refused or not bound.isdisjoint(tree.chain(namespace))
         }
@@ -151,7 +153,8 @@ def _asked(
     """Sum up how many devices the pods of a batch ask for at most, and how many these are: by namespace, by quota."""
     asked: dict[str, tuple[int, int]] = {}
     for pod in batch.pods:
-        if pod.id.namespace in tree.leaf_of and (devices := _most_devices(pod, claims)):
+        namespace = pod.id.namespace
+        if (namespace in tree.leaf_of or tree.is_unknown(namespace)) and (devices := _most_devices(pod, claims)):
             before = asked.get(pod.id.namespace, (0, 0))
             asked[pod.id.namespace] = before[0] + devices, before[1] + 1
     wanted: dict[int, tuple[int, int]] = {}
@@ -169,7 +172,7 @@ def _binding(
     for resource in tree.quotas[index].resources:
         if resource.limit is None or resource.device_class not in classes:
             continue
-        held = cache.held(index, resource.key)
+        held = cache.holdings.held(cache.limited(index), resource.key)
         most = asked[1] if resource.shape == QuotaShape.WHOLE_NODES else asked[0]
         if resource.capacity or resource.limit - held < most:
             yield _Limit(index, resource, held)
@@ -222,6 +225,8 @@ def with_quotas(problem: Problem, quotas: BatchQuotas) -> Problem:
             continue
         if namespace in quotas.closed and (each.parts or each.shared):
             closed[each.index] = quotas.closed[namespace]
+        if quotas.leaf_of[namespace] == _UNKNOWN:
+            continue
         most[each.index] = counts.most(each)
         found = _limits_of(quotas, namespace, most[each.index], each.guarantee)
         if found:
@@ -243,6 +248,7 @@ def _bound(problem: Problem, quotas: BatchQuotas, limit: _Limit) -> BoundResourc
     key, cache = limit.resource.key, quotas.cache
     node_index, nodes = problem.inventory.node_index, frozenset[int]()
     if key.shape == QuotaShape.WHOLE_NODES:
+        # A node of a namespace that is not known counts, and counts once more for a pod that comes to it.
         names = cache.holdings.used_nodes(cache.namespaces(limit.quota), key)
         nodes = frozenset(node_index[name] for name in names if name in node_index)
     return BoundResource(
@@ -252,7 +258,8 @@ def _bound(problem: Problem, quotas: BatchQuotas, limit: _Limit) -> BoundResourc
         most=limit.most,
         held=limit.held,
         nodes=nodes,
-        namespaces=frozenset() if limit.is_guarantee else frozenset(cache.namespaces(limit.quota)),
+        namespaces=frozenset() if limit.is_guarantee else frozenset(cache.limited(limit.quota)),
+        unknown=() if limit.is_guarantee else cache.unknown(key),
         is_guarantee=limit.is_guarantee,
         is_leaf=limit.quota not in quotas.tree.parents,
     )

@@ -23,13 +23,12 @@ class ExpectedKind(NamedTuple):
     """
     Pods that are likely to come: the resources of one, and its components with copies.
 
-    `devices` is its share times the devices that it asks for; `worth` is that of a place (`expected_room.weighted`).
+    `devices` is its share times the devices that it asks for.
     """
 
     devices: int
     requests: tuple[tuple[str, int], ...]
     components: tuple[tuple[int, int], ...]
-    worth: int = 0
 
 
 class ExpectedKinds(NamedTuple):

@@ -18,8 +18,8 @@ class BoundResource:
     A limit that may bind: of `most` units of a key the namespaces below a quota hold `held`.
 
     `position` is that of the key in `QuotaLimits.keys`. `nodes` are the indices of the nodes in use, where nodes count.
-    `namespaces` are those of the quota and of the quotas below it. A guarantee binds the classes that count within it.
-    `is_leaf` says that the quota has no others below it.
+    `namespaces` are those of the quota and of the quotas below it, and the `unknown` ones that hold some. A guarantee
+    binds the classes that count within it. `is_leaf` says that the quota has no others below it.
     """
 
     quota: str
@@ -29,6 +29,7 @@ class BoundResource:
     held: int
     nodes: frozenset[int] = frozenset()
     namespaces: frozenset[str] = frozenset()
+    unknown: tuple[str, ...] = ()
     is_guarantee: bool = False
     is_leaf: bool = False
 
@@ -47,6 +48,8 @@ class BoundResource:
         who = f"gang {gang}" if gang else "the pod"
         amounts = f"{self.key.amount(self.held)} of at most {self.key.amount(self.most)} {self.key}"
         message = f"DeviceQuota {self.quota}: {amounts} are held, and {who} needs {self.key.amount(asked)}"
+        if self.unknown:
+            message += f" (what namespace {self.unknown[0]} holds counts too: the API server does not show it)"
         if not self.is_guarantee:
             message += "; raise the limit" + (", or wait until some are given back" if asked <= self.most else "")
         return Reason(code=ReasonCode.QUOTA_EXCEEDED, message=message)

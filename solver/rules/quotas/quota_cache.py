@@ -15,6 +15,8 @@ class QuotaCache:
     _quotas: tuple[DeviceQuota, ...] = ()
     _namespaces: tuple[Namespace, ...] = ()
     _below: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    _unknown: tuple[str, ...] = ()
+    """The namespaces that hold something and are not known: nobody knows of which quota they are."""
     _keys: tuple[QuotaKey, ...] = ()
 
     def follow(self, snapshot: Snapshot) -> QuotaTree:
@@ -30,6 +32,8 @@ class QuotaCache:
             self._below = {index: tuple(names) for index, names in below.items()}
         if self._keys:
             self.holdings.follow(snapshot, self._keys)
+            holding = {*self.holdings.units, *(namespace for namespace, _ in self.holdings.nodes)}
+            self._unknown = tuple(sorted(each for each in holding if self._tree.is_unknown(each)))
         return self._tree
 
     def namespaces(self, quota: int) -> tuple[str, ...]:
@@ -39,6 +43,14 @@ class QuotaCache:
     def held(self, quota: int, key: QuotaKey) -> int:
         """Return what the namespaces of a quota hold of a key."""
         return self.holdings.held(self.namespaces(quota), key)
+
+    def limited(self, quota: int) -> tuple[str, ...]:
+        """Return the namespaces that count for a limit: those of the quota, and those that are not known."""
+        return (*self.namespaces(quota), *self._unknown)
+
+    def unknown(self, key: QuotaKey) -> tuple[str, ...]:
+        """Return the namespaces that hold something of a key and are not known."""
+        return tuple(each for each in self._unknown if self.holdings.held((each,), key))
 
     def within(self, quota: int, key: QuotaKey) -> tuple[int, int]:
         """

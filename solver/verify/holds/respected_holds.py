@@ -2,7 +2,8 @@
 Held room: pods leave the places of holds free, unless they use up a place of their own or have a higher priority.
 
 Places that stay open count as pods that run: for each priority of a hold, the pods that have to respect it are checked
-beside these by the rules about room, ports and devices.
+beside these by the rules about room, ports and devices. Departing pods count there no more: they leave their room to
+the places. That the pods of a plan fit beside them as long as they run is checked without the places, as always.
 """
 
 from collections import Counter
@@ -116,10 +117,12 @@ def _room(batch: Batch, part: Plan, seats: Sequence[Seat], context: PlanContext)
 
 
 def _occupied(snapshot: Snapshot, seats: Sequence[Seat]) -> Snapshot:
-    """Return the cluster with a pod on each of some places, and a claim with its devices."""
+    """Return the cluster with a pod on each of some places in place of departing ones, and a claim with its devices."""
     pods = (replace(_pod(each), node_name=each.place.node) for each in seats)
     claims = (_claim(each) for each in seats if each.place.devices)
-    return replace(snapshot, pods=(*snapshot.pods, *pods), claims=(*snapshot.claims, *claims))
+    departing = {uid for hold in {seat.hold.key: seat.hold for seat in seats}.values() for uid in hold.departing}
+    staying = (pod for pod in snapshot.pods if pod.uid not in departing)
+    return replace(snapshot, pods=(*staying, *pods), claims=(*snapshot.claims, *claims))
 
 
 def _pod(seat: Seat) -> Pod:

@@ -2,7 +2,8 @@
 Limits of DeviceQuotas: what the namespaces of a quota and of those below it would hold together.
 
 Written from the definition, with a pass over all claims where a plan adds devices in a namespace with a limit. What
-others hold beyond a limit is no violation; what a plan adds to it is.
+others hold beyond a limit is no violation; what a plan adds to it is. A namespace that the snapshot does not show may
+be of any quota: what it holds counts for each limit, and it gets nothing.
 """
 
 from collections import Counter
@@ -19,6 +20,7 @@ from solver.domain import (
     Namespace,
     QuotaKey,
     QuotaResource,
+    Snapshot,
     Violation,
 )
 from solver.feasibility.selectors import SelectorError, compile_selector
@@ -49,6 +51,9 @@ def violations(made: tuple[NewAllocation, ...], context: PlanContext) -> Iterato
     by_name = {each.name: each for each in snapshot.quotas}
     quota_of = quotas_of_namespaces(snapshot.quotas, snapshot.namespaces)
     new = {each.claim.id: each for each in made}
+    unknown = _unknown_namespaces(snapshot, new)
+    for namespace in sorted(unknown & {each.claim.id.namespace for each in made}):
+        yield broken(Rule.QUOTA_LIMIT, f"namespace {namespace}", "its quota is not known, and it gets devices")
     adding = {name for each in made for name in quota_and_above(by_name, quota_of.get(each.claim.id.namespace, ""))}
     for name in sorted(adding):
         if by_name[name].invalid or by_name[name].unknown:
@@ -56,7 +61,16 @@ def violations(made: tuple[NewAllocation, ...], context: PlanContext) -> Iterato
         limited = [each for each in by_name[name].resources if each.limit is not None]
         within = {namespace for namespace, leaf in quota_of.items() if name in quota_and_above(by_name, leaf)}
         for resource in limited:
-            yield from _check(name, resource, within, new, context)
+            for each in (within, within | unknown) if unknown else (within,):
+                yield from _check(name, resource, each, new, context)
+
+
+def _unknown_namespaces(snapshot: Snapshot, new: Iterable[ClaimId]) -> set[str]:
+    """Return the namespaces of claims that the snapshot does not show; none where no quota selects namespaces."""
+    if not _leaves(snapshot.quotas):
+        return set()
+    with_claims = {claim.id.namespace for claim in snapshot.claims} | {claim.namespace for claim in new}
+    return with_claims - {each.name for each in snapshot.namespaces} - {""}
 
 
 def _check(
@@ -80,8 +94,7 @@ def _check(
 
 def quotas_of_namespaces(quotas: Iterable[DeviceQuota], namespaces: Iterable[Namespace]) -> dict[str, str]:
     """Return the oldest quota without children that selects each namespace."""
-    parents = {each.parent for each in quotas if each.parent} - _own_ancestors({each.name: each for each in quotas})
-    leaves = [each for each in quotas if each.name not in parents and each.selector is not None]
+    leaves = _leaves(quotas)
     found: dict[str, str] = {}
     for namespace in namespaces:
         labels = dict(namespace.labels)
@@ -89,6 +102,13 @@ def quotas_of_namespaces(quotas: Iterable[DeviceQuota], namespaces: Iterable[Nam
         if selecting:
             found[namespace.name] = min(selecting, key=lambda each: (each.created, each.name)).name
     return found
+
+
+def _leaves(quotas: Iterable[DeviceQuota]) -> list[DeviceQuota]:
+    """Return the quotas without children that have a selector."""
+    quotas = tuple(quotas)
+    parents = {each.parent for each in quotas if each.parent} - _own_ancestors({each.name: each for each in quotas})
+    return [each for each in quotas if each.name not in parents and each.selector is not None]
 
 
 def _own_ancestors(by_name: Mapping[str, DeviceQuota]) -> set[str]:

@@ -236,3 +236,17 @@ def test_it_says_which_profiles_reclaim(tmp_path: Path, capsys: Capture) -> None
     assert m.run(*arguments, "--scheduler-name", "plain", "-o", "json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["reclaimEnabled"], found["reclaimingProfiles"]) == (False, ["dovetail"])
+
+
+def test_files_without_namespaces_are_bound_by_quotas_that_select_by_name(tmp_path: Path, capsys: Capture) -> None:
+    named = quota("named", limit=1)
+    named["spec"]["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": "green"}}
+    objects = [m.node(cpu=16), m.slice_of(count=4), m.device_class(), named, *waiting("g0", "green")]
+    where = m.write_json(tmp_path / "cluster.json", [*objects, *waiting("g1", "green"), *waiting("o", "other")])
+    assert m.run("simulate", "-f", where, "-o", "json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["placements"]) == 2
+    assert "DeviceQuota named: 1 of at most 1 devices of class gpu are held" in json.dumps(found)
+    more = m.write_json(tmp_path / "more.json", waiting("g2", "green"))
+    assert m.run("fit", "-f", more, "--cluster", where, "--count", "max") == 1
+    assert "DeviceQuota named" in capsys.readouterr().out

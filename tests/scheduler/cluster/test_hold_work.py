@@ -1,7 +1,9 @@
 """What held room costs on the loop and in a decision: it grows with pods and places, not with their product."""
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -11,7 +13,7 @@ from scheduler.cluster import Cluster, split_by_held_room
 from scheduler.cluster.holds.held_conflicts import lost_seats, objections
 from scheduler.holds.hold_bounds import refusals
 from scheduler.settings import HoldLimits
-from solver.domain import DeviceHold, Pod, PodMatcher, PoolId
+from solver.domain import DeviceHold, MatcherIndex, Pod, PodMatcher, PoolId
 from solver.holds.seats import assigned
 from tests.support import builders as b
 from tests.support import hold_builders as h
@@ -227,3 +229,23 @@ def test_a_pod_that_uses_one_of_many_places_of_a_hold_costs_that_place() -> None
 
         costs.append(work(used_up))
     assert costs[1] <= GROWTH * costs[0]
+
+
+@pytest.mark.parametrize("places", [10, 500])
+def test_what_the_places_of_a_hold_have_in_common_is_filed_once(places: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: Counter[str] = Counter()
+    for name in ("add", "discard"):
+        act = getattr(MatcherIndex, name)
+
+        def counting(index: MatcherIndex, matcher: PodMatcher, count: int, name: str = name, act: Any = act) -> None:
+            calls[name] += 1
+            act(index, matcher, count)
+
+        monkeypatch.setattr(MatcherIndex, name, counting)
+    cluster, matcher = Cluster(), PodMatcher(namespace="default", owner_uid="job")
+    made = h.hold("h", *(h.place(matcher, f"n{n}", "gpu-0") for n in range(places)))
+    cluster.apply(Change(kind=Kind.HOLDS, key="h", value=made))
+    assert cluster.holds.held("default") == cluster.holds.held() == (1, places, places)
+    cluster.apply(Change(kind=Kind.HOLDS, key="h", value=None))
+    assert cluster.holds.held("default") == cluster.holds.held() == (0, 0, 0)
+    assert calls == {"add": 1, "discard": 1}

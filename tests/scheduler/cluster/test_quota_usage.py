@@ -188,6 +188,85 @@ def test_a_namespace_that_comes_costs_its_own_claims_and_no_others() -> None:
     assert costs[0] == costs[1]
 
 
+def test_a_namespace_that_is_not_known_gets_nothing_and_counts_for_every_limit_until_it_is() -> None:
+    cluster, own = one_limit(devices(2))
+    theirs = [held("new", f"their{n}") for n in range(2)]
+    show(cluster, theirs)
+    usage = cluster.quota_usage()
+    assert [each for each in usage.exceeded((theirs[0].id,)) if "does not show namespace new" in each]
+    (found,) = usage.exceeded((own.id,))
+    assert "3 devices of class gpu would be held, its limit is 2" in found
+    assert usage.held(0, GPU) == 1  # what it says of itself is what is known
+    assert usage.sharing("new") == ("ns0",)
+    assert usage.quota_of("new") not in {usage.quota_of("ns0"), usage.quota_of("other"), ""}
+
+    show(cluster, Namespace(name="new"))
+    assert cluster.quota_usage().held(0, GPU) == 3
+
+
+def test_where_a_namespace_turns_out_to_have_no_quota_its_claims_count_no_more() -> None:
+    cluster, own = one_limit(devices(1))
+    cluster.apply(Change(kind=Kind.QUOTAS, key="all", value=quota("all", devices(1), team="red")))
+    show(cluster, Namespace(name="ns0", labels=(("team", "red"),)))
+    theirs = held("new", "theirs")
+    show(cluster, theirs)
+    assert len(list(cluster.quota_usage().exceeded((own.id,)))) == 1
+    show(cluster, Namespace(name="new"))
+    cluster.quota_usage().learn(said(charge(theirs, (GPU, 1, "")), charge(own, (GPU, 1, "")), keys=EVERY))
+    assert list(cluster.quota_usage().exceeded((own.id, theirs.id))) == []
+
+
+def test_what_runs_in_a_namespace_that_is_deleted_counts_for_every_limit_until_it_ends() -> None:
+    cluster, own = one_limit(devices(2))
+    left = [held("old", f"left{n}") for n in range(2)]
+    show(cluster, Namespace(name="old", labels=(("team", "nobody"),)), left)
+    other = replace(quota("all", devices(2)), selector=EVERYBODY)
+    cluster.apply(Change(kind=Kind.QUOTAS, key="all", value=other))
+    cluster.apply(Change(kind=Kind.NAMESPACES, key="old", value=None))
+    (found,) = cluster.quota_usage().exceeded((own.id,))
+    assert "3 devices" in found
+    for each in left:
+        cluster.apply(Change(kind=Kind.CLAIMS, key=str(each.id), value=None))
+    assert list(cluster.quota_usage().exceeded((own.id,))) == []
+
+
+def test_nodes_of_a_namespace_that_is_not_known_count() -> None:
+    cluster, own = one_limit(whole_nodes(1))
+    theirs = held("new", "theirs", "n1")
+    show(cluster, theirs)
+    assert any("not known yet" in each for each in cluster.quota_usage().exceeded((own.id,)))
+    cluster.quota_usage().learn(said(charge(theirs, (NODES, 1, "n1")), keys=EVERY))
+    (found,) = cluster.quota_usage().exceeded((own.id,))
+    assert found.startswith("DeviceQuota all: 2 nodes")
+
+
+def test_on_a_node_that_is_in_use_claims_add_no_node_however_many_others_use() -> None:
+    """The solver allows it as well: a unit that is refused here would be decided again and again."""
+    cluster, own = one_limit(whole_nodes(1))
+    others = held("ns0", "beside", "n0"), held("ns0", "elsewhere", "n1")
+    show(cluster, list(others))
+    usage = cluster.quota_usage()
+    usage.learn(said(*(charge(each, (NODES, 1, n)) for each, n in zip(others, ("n0", "n1"), strict=True)), keys=EVERY))
+    assert list(usage.exceeded((own.id,))) == []
+    assert len(list(usage.exceeded((others[1].id,)))) == 1
+
+
+def test_a_namespace_that_moves_to_another_quota_before_the_write_counts_for_that_one() -> None:
+    cluster, own = one_limit(devices(1))
+    full = quota("full", devices(1), team="full")
+    cluster.apply(Change(kind=Kind.QUOTAS, key="all", value=quota("all", devices(1), team="own")))
+    cluster.apply(Change(kind=Kind.QUOTAS, key="full", value=full))
+    show(cluster, Namespace(name="ns0", labels=(("team", "own"),)))
+    theirs = held("ns1", "theirs")
+    show(cluster, Namespace(name="ns1", labels=(("team", "full"),)), theirs)
+    cluster.quota_usage().learn(said(charge(theirs, (GPU, 1, "")), charge(own, (GPU, 1, "")), keys=EVERY))
+    assert list(cluster.quota_usage().exceeded((own.id,))) == []
+
+    show(cluster, Namespace(name="ns0", labels=(("team", "full"),)))
+    (found,) = cluster.quota_usage().exceeded((own.id,))
+    assert found == "DeviceQuota full: 2 devices of class gpu would be held, its limit is 1"
+
+
 def _size(usage: QuotaUsage) -> int:
     """Count the entries of everything that it keeps."""
     parts = [vars(usage)[name] for name in sorted(vars(usage))]

@@ -12,6 +12,7 @@ from scheduler.change import Change, Kind
 from scheduler.cluster.interning import Interner
 from scheduler.holds.hold_keeper import HoldKeeper
 from scheduler.kube.client import Client
+from scheduler.kube.errors import Conflict
 from scheduler.kube.writer import Writer
 from scheduler.observe.health import Health
 from scheduler.observe.metrics import Metrics
@@ -121,3 +122,53 @@ async def test_those_for_which_there_is_no_memory_stop_no_others(monkeypatch: py
     few = 4 * (POD_BYTES + CLAIM_BYTES) * 10  # half of it is for pods, and half of that for one namespace
     _, fed = await run_until_idle(MemoryBudget(OURS, few, Interner()), monkeypatch)
     assert len(fed.pods) == 10
+
+
+class Refusing:
+    """Stands where the API server is written: Kueue changes the Workload during the first write, which is refused."""
+
+    def __init__(self, shown: list[Shown]) -> None:
+        self.shown = shown
+        self.writes = 0
+
+    async def write(self, _: object, **__: object) -> str:
+        self.writes += 1
+        await asyncio.sleep(0)
+        if self.writes == 1:
+            (shown,) = self.shown
+            ((key, seen),) = shown.workloads.items()
+            shown.workloads[key] = replace(seen, resource_version="2")
+            shown.on_workload(key)
+            for _ in range(50):  # the loop sees it before the answer
+                await asyncio.sleep(0)
+            raise Conflict(409, "Conflict", "the object has been modified")
+        return "3"
+
+
+async def test_a_write_that_a_change_has_overtaken_is_made_anew_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    watches: list[Shown] = []
+
+    class One(Shown):
+        async def run(self) -> None:
+            watches.append(self)
+            made = workload(pod_set(scheduler="other"), status=STATUS)  # which has no pod of ours: it is Ready
+            self.workloads[made.key] = replace(made, resource_version="1")
+            self.on_workload(made.key)
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(placement_check, "KueueObjects", One)
+    writer = Refusing(watches)
+    check = PlacementCheck(
+        cast("Client", None),
+        cast("Writer", writer),
+        WorkloadRooms(cast("HoldKeeper", Keeping()), hold_seconds=60.0),
+        OURS,
+        park_after_seconds=60.0,
+        told=(Metrics(), Health().ready("admission-check")),
+        clock=lambda: 0.0,  # nothing is ever due again
+    )
+    running = asyncio.create_task(check.run(Fed(), MemoryBudget(OURS, 2**30, Interner())))
+    for _ in range(300):
+        await asyncio.sleep(0)
+    running.cancel()
+    assert writer.writes == 2

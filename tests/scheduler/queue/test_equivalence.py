@@ -104,6 +104,19 @@ def test_what_decides_where_it_fits_makes_a_difference(world: World, fields: dic
     assert world.key(world.pod("a")) != world.key(world.pod("b", **fields)) is not None
 
 
+def test_the_quota_counts_for_pods_that_ask_for_devices() -> None:
+    keys = EquivalenceKeys(lambda _: None, lambda _: False, lambda _: False, lambda namespace: f"quota of {namespace}")
+    extended = {"requests": (("example.com/gpu", 1),)}
+
+    def is_equal(**fields: object) -> bool:
+        both = (msgspec.structs.replace(pod("a", namespace=name), **fields) for name in ("one", "other"))
+        first, second = (keys.of(PodTerms(each)) for each in both)
+        return first == second
+
+    assert is_equal()
+    assert not is_equal(**extended)
+
+
 def test_what_its_claim_asks_for_makes_a_difference(world: World) -> None:
     one, other = world.pod("a"), world.pod("b")
     world.change("b", requests=(request(count=2),))

@@ -23,7 +23,7 @@ class Scene:
 
     def __init__(self) -> None:
         cluster = Cluster()
-        for each in namespaces():
+        for each in namespaces("red", "blue", "green", "free"):
             cluster.apply(Change(kind=Kind.NAMESPACES, key=each.name, value=each))
         for one in QUOTAS:
             cluster.apply(Change(kind=Kind.QUOTAS, key=one.name, value=one))
@@ -63,7 +63,7 @@ def test_a_root_of_its_own_wakes_its_own_only() -> None:
 
 def test_a_namespace_without_a_quota_wakes_nobody() -> None:
     scene = Scene()
-    scene.free("elsewhere")
+    scene.free("free")
     assert scene.woken() == set()
 
 
@@ -88,3 +88,15 @@ def test_what_is_remembered_of_a_namespace_goes_with_it() -> None:
     for team in ("red", "blue", "green"):
         scene.queue.wake(became(Namespace(name=team), None))
     assert (waiting._last_freed, set(waiting._kept_back)) == ({}, {"free"})  # noqa: SLF001
+
+
+def test_the_namespace_of_a_pod_wakes_it_when_it_is_shown() -> None:
+    scene = Scene()
+    scene.queue.wake(became(None, Namespace(name="free")))
+    assert "free" in scene.woken()
+
+
+def test_devices_of_a_namespace_that_is_not_known_counted_for_all() -> None:
+    scene = Scene()
+    scene.free("new")
+    assert scene.woken() == {"red", "blue", "green"}

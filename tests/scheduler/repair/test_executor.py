@@ -265,3 +265,15 @@ async def test_a_plan_says_no_longer_that_it_is_halted_when_it_waits_for_success
     assert (await stage.look()).message == ""
     await stage.look()
     assert stage.server.messages == [""]
+
+
+@pytest.mark.parametrize("lost", [[], [0]])
+async def test_no_pod_leaves_when_room_of_a_pod_that_the_plan_is_for_is_lost(lost: list[int]) -> None:
+    """One of a gang was deleted: the moves may be for nothing, and are judged again before the first one."""
+    stage = Stage(judged(), running("a"), running("b"))
+    wanted = h.hold("repair-1-wanted", h.place("x", "n1"), h.place("y", "n1"), owner=HOLD.owner, lost=lost)
+    show(stage.cluster, HOLD, replace(wanted, deadline=HOLD.deadline))
+    noted = {each.uid for each in (await stage.look()).moves}
+
+    assert noted == (set() if lost else {"uid-a", "uid-b"})
+    assert stage.server.evicted == []

@@ -113,6 +113,28 @@ def test_templates_that_may_not_be_listed_are_not_called_missing() -> None:
     ]
 
 
+def test_namespaces_that_no_file_shows_are_made_with_the_label_of_their_name() -> None:
+    held = m.claim("held", status={})
+    held["metadata"]["namespace"] = "with-a-claim"
+    labelled = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "labelled", "labels": {"team": "red"}}}
+    found = case(m.pod("p"), held, labelled).snapshot.namespaces
+    assert [(each.name, dict(each.labels)) for each in found] == [
+        ("default", {"kubernetes.io/metadata.name": "default"}),
+        ("labelled", {"kubernetes.io/metadata.name": "labelled", "team": "red"}),
+        ("with-a-claim", {"kubernetes.io/metadata.name": "with-a-claim"}),
+    ]
+
+
+@pytest.mark.parametrize(("forbidden", "names"), [((), ["default"]), (("namespaces",), ["default", "theirs"])])
+def test_namespaces_of_a_cluster_are_made_where_they_may_not_be_listed_only(
+    forbidden: tuple[str, ...], names: list[str]
+) -> None:
+    """One that a listing lacks was made since: its labels are not known, and no quota is guessed."""
+    live = ClusterObjects(changes=(waiting_for("t", "theirs"),), forbidden=forbidden, is_live=True)
+    files = ManifestFiles(documents=[Document("m", m.pod("own"))])
+    assert [each.name for each in CaseBuilder.of(live, files).case("dovetail").snapshot.namespaces] == names
+
+
 def test_a_missing_namespace_is_default() -> None:
     found = case(m.claim(), m.pod(claim_name="c"))
     assert str(found.snapshot.claims[0].id) == "default/c"

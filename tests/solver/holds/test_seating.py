@@ -68,6 +68,37 @@ def test_others_take_neither_devices_nor_room_that_is_held() -> None:
     assert codes == {"gpu": {ReasonCode.ROOM_HELD}, "large": {ReasonCode.ROOM_HELD}}
 
 
+def departing(cpu: int = 6, wanted: int = 6) -> Snapshot:
+    """A node of 8 cpu whose pod leaves it to a larger one, which waits for that; another one may come beside it."""
+    leaver = running("leaver", "n1", cpu=cpu)
+    later = h.hold("later", h.place("large", "n1", cpu=wanted), h.place(h.for_pod("next"), "n1", cpu=2))
+    return h.holding(fleet(leaver, nodes=1), replace(later, departing=(leaver.uid,)))
+
+
+@pytest.mark.parametrize(("cpu", "wanted"), [(6, 6), (4, 6), (6, 3)])
+@pytest.mark.parametrize("greedily", [False, True])
+def test_the_room_of_departing_pods_and_of_the_place_that_they_leave_it_to_counts_once(
+    cpu: int, wanted: int, *, greedily: bool
+) -> None:
+    plan = decided(departing(cpu, wanted), b.batch(b.pod("next", cpu=2), b.pod("large", cpu=wanted)), greedily=greedily)
+    assert placed(plan) == {"next": ("n1", "uid-later/1")}
+
+
+def test_others_get_neither_what_departing_pods_have_nor_what_is_held_for_later() -> None:
+    assert placed(decided(departing(4, 5), b.batch(b.pod("other", cpu=2)))) == {}
+    assert placed(decided(departing(4, 5), b.batch(b.pod("other", cpu=1)))) == {"other": ("n1", "")}
+    assert placed(decided(departing(6, 1), b.batch(b.pod("other", cpu=2)))) == {"other": ("n1", "")}
+    assert placed(decided(departing(6, 1), b.batch(b.pod("other", cpu=3)))) == {}
+
+
+def test_the_checker_refuses_what_only_fits_while_departing_pods_run() -> None:
+    """The large pod gets 6 of 8 cpu when the small one has left, and the next one 2: nothing is left for others."""
+    snapshot, batch = departing(1, 6), b.batch(b.pod("other", cpu=1))
+    placement = Placement(pod=batch.pods[0].id, pod_uid=batch.pods[0].uid, node="n1")
+    plan = replace(decided(snapshot, batch), placements=(placement,), unplaced=())
+    assert [each.rule for each in check(snapshot, batch, plan, Policy())] == ["RoomHeld"]
+
+
 def test_a_node_counts_as_held_only_where_the_pod_would_fit_otherwise() -> None:
     objects = [b.claim("c"), b.held("busy", b.result("gpu", "gpu-0", "n1"), node_name="n1")]
     snapshot = h.holding(fleet(*objects, count=1), h.hold("h", h.place("later", "n2", "gpu-0")))

@@ -1,0 +1,48 @@
+"""One change may end what thousands of pods wait for: it holds up no other task of the event loop."""
+
+import asyncio
+from collections.abc import Collection
+
+from scheduler.change import Change, Kind, Transition
+from scheduler.cluster import Cluster
+from scheduler.queue import SchedulingQueue
+from scheduler.queue_waker import MOST_AT_ONCE, QueueWaker
+from solver.domain import Reason, ReasonCode, Seat
+from tests.support import builders as b
+from tests.support.hold_builders import hold, place
+
+PLACES = 2000
+
+
+class CountingQueue(SchedulingQueue):
+    """Counts what it is told."""
+
+    told = 0
+
+    def wake(self, transition: Transition, heirs: Collection[Seat] = ()) -> None:
+        self.told += 1
+        super().wake(transition, heirs)
+
+
+async def test_the_end_of_a_large_hold_is_followed_in_turns_to_the_last_place() -> None:
+    cluster, queue, now = Cluster(), CountingQueue(["dovetail"]), 0.0
+    waker = QueueWaker(cluster, queue, lambda: now)
+    pod = b.pod("waits", cpu=1)
+    queue.offer(pod, now)
+    queue.take_batch(now, 10)
+    queue.put_back(pod.id, pod.uid, [Reason(code=ReasonCode.ROOM_HELD, message="because")], now)
+    large = hold("large", *(place(f"p{n}", f"n{n % 500}", f"gpu-{n // 500}", cpu=1) for n in range(PLACES)))
+    cluster.apply(Change(kind=Kind.HOLDS, key="large", value=large))
+    transitions = cluster.apply(Change(kind=Kind.HOLDS, key="large", value=None))
+
+    waker.wake(transitions)
+    steps = [queue.told]
+    waker.wake(transitions[:1])  # what comes meanwhile waits for its turn
+    while queue.told < len(transitions) + 1:
+        await asyncio.sleep(0)
+        steps.append(queue.told)
+
+    assert len(transitions) >= 2 * PLACES
+    assert max(after - before for before, after in zip((0, *steps), steps, strict=False)) <= MOST_AT_ONCE
+    assert waker.changed.is_set()
+    assert queue.take_batch(now + 60.0, 10).pods == (pod,)

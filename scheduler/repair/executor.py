@@ -25,6 +25,7 @@ from scheduler.repair.advisor import Advisor, AdvisorParts
 from scheduler.repair.next_move import Act, ClusterView, NextAct, Successor, as_begun, next_act
 from scheduler.repair.plan_record import PlanRecord
 from scheduler.status.status_writer import StatusWriter
+from solver import UNSCHEDULABLE_TAINT, first_untolerated_taint, node_tolerations
 from solver.domain import Allocation, DeviceHold, HeldPlace, HoldOwner, Pod, PodMatcher, Seat, Victim
 
 MOVED: Final = "MovedByRepair"
@@ -35,7 +36,7 @@ _log: Final = logs.logger()
 
 
 class _RoomUsedError(Exception):
-    """The room for the successor of a pod was lost or used while the pod's eviction waited for its turn."""
+    """The room for the successor of a pod was lost or used, or its node, while the eviction waited for its turn."""
 
 
 def hold_name(plan: RepairPlan, part: int | str) -> str:
@@ -237,7 +238,8 @@ class Executor:
         self._evicted |= pods.keys()
         for move in moves:
             self._metrics.repair_moves.labels(plan.spec.goal.kind, "evicted").inc()
-            node = self._held_node(plan, move)
+            progress = plan.progress(move.uid)
+            node = self._held_node(move, "" if progress is None else progress.place)
             _log.info(logs.REPAIR_EVICTED, plan=plan.name, pod=str(move.pod), node=move.source, to=node)
             await self._tell(plan, victims[move.uid], pods[move.uid])
         return None
@@ -245,9 +247,11 @@ class Executor:
     async def _send_eviction(
         self, plan: RepairPlan, move: PlannedMove, victim: Victim, *, is_trial: bool, timeout_seconds: float
     ) -> None:
-        """Send an eviction, unless the room of the successor was lost while it waited for its turn."""
+        """Send an eviction, unless the room of the successor was lost, or its node, while it waited for its turn."""
         progress = plan.progress(move.uid)
-        if move.target and not (progress is not None and self._parts.cluster.holds.is_open(progress.place)):
+        place = "" if progress is None else progress.place
+        is_useless = not self._parts.cluster.holds.is_open(place) or self._objection(move, place) != ""
+        if move.target and is_useless:
             raise _RoomUsedError
         await pod_writes.evict(self._parts.client, victim, is_trial=is_trial, timeout_seconds=timeout_seconds)
 
@@ -293,6 +297,7 @@ class Executor:
             rooms=partial(self._rooms, plan),
             is_open=self._parts.cluster.holds.is_open,
             is_being_used=self._is_being_used,
+            objection=self._objection,
             successor=self._successor,
             are_wanted_placed=partial(self._are_wanted_placed, plan),
             is_wanted_room_held=lambda: self._hold(plan, _WANTED) is not None,
@@ -315,12 +320,24 @@ class Executor:
         pod = self._parts.cluster.observed_pod(move.pod)
         return pod if pod is not None and pod.uid == move.uid and not pod.is_terminal else None
 
-    def _held_node(self, plan: RepairPlan, move: PlannedMove) -> str:
+    def _held_node(self, move: PlannedMove, place: str) -> str:
         """Return the node where the room of a move's successor is; after a swap of places it is not the plan's."""
-        progress = plan.progress(move.uid)
-        uid, _, index = ("" if progress is None else progress.place).rpartition("/")
+        uid, _, index = place.rpartition("/")
         hold = self._parts.cluster.holds.by_uid(uid)
         return move.target if hold is None else hold.places[int(index)].node
+
+    def _objection(self, move: PlannedMove, place: str) -> str:
+        """
+        Say why the node of a place takes no successor of a pod any more; empty where it does.
+
+        Between the hold and the eviction an autoscaler may have begun to drain it, or somebody cordons it.
+        """
+        pod, node = self._pod(move), self._parts.cluster.node(self._held_node(move, place))
+        if pod is None or node is None:
+            return ""
+        taints = (*node.taints, UNSCHEDULABLE_TAINT) if node.is_unschedulable else node.taints
+        taint = first_untolerated_taint(taints, node_tolerations(pod))
+        return "" if taint is None else f"node {node.name} of its successor has the taint {taint}"
 
     def _is_being_used(self, place: str) -> bool:
         """Whether a pod is assumed to be bound with a place, before the watch shows it."""

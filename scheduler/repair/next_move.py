@@ -63,14 +63,16 @@ class ClusterView:
     `pod` finds a pod by its move, None where it is gone. `rooms` gives the places that are held for the successors of
     the first of some moves, by the uid of the pod that leaves; none where no hold is seen. `is_open` says whether such
     a place is held still, and no pod has used it, `is_being_used` whether a pod is being bound with it, which no watch
-    shows yet. `successor` finds the bound pod that has used it. `are_wanted_placed` says whether the pods that the plan
-    is for have their places, or are gone, `is_wanted_room_held` whether room is still held for one of them.
+    shows yet. `objection` says why its node takes no successor now; empty where it does. `successor` finds the bound
+    pod that has used it. `are_wanted_placed` says whether the pods that the plan is for have their places, or are gone,
+    `is_wanted_room_held` whether room is still held for one of them.
     """
 
     pod: Callable[[PlannedMove], Pod | None]
     rooms: Callable[[Sequence[PlannedMove]], Mapping[str, str]]
     is_open: Callable[[str], bool]
     is_being_used: Callable[[str], bool]
+    objection: Callable[[PlannedMove, str], str]
     successor: Callable[[PlannedMove, str], Successor | None]
     are_wanted_placed: Callable[[], bool]
     is_wanted_room_held: Callable[[], bool]
@@ -150,13 +152,10 @@ def _under_way(plan: RepairPlan, begun: Sequence[PlannedMove], record: PlanRecor
         if progress is None:
             continue
         is_staying = pod is not None and not pod.is_deleting
-        is_without_room = is_staying and move.target != "" and not view.is_open(progress.place)
-        is_unclear = is_without_room and view.is_being_used(progress.place)
-        if is_without_room and not is_unclear:  # taken, or its time has passed
-            message = f"pod {move.pod}: the room for its successor is held no more"
-            noted.append(_settled(progress, MoveState.FAILED, None, message))
+        if is_staying and move.target and (why := _objection(move, progress.place, view)):
+            noted.append(_settled(progress, MoveState.FAILED, None, f"pod {move.pod}: {why}"))
             continue
-        if is_unclear:
+        if is_staying and move.target and not view.is_open(progress.place):
             unclear.add(move.step)
         elif is_staying:
             staying.append(move)
@@ -173,6 +172,13 @@ def _under_way(plan: RepairPlan, begun: Sequence[PlannedMove], record: PlanRecor
         return NextAct(Act.SETTLE, noted=tuple(noted))
     clear = tuple(move for move in staying if move.step not in unclear)  # a step is evicted as a whole
     return NextAct(Act.EVICT, clear) if clear else None
+
+
+def _objection(move: PlannedMove, place: str, view: ClusterView) -> str:
+    """Say why a pod may not leave for a place: it is held no more, or its node takes no successor; empty if it may."""
+    if not view.is_open(place):
+        return "" if view.is_being_used(place) else "the room for its successor is held no more"
+    return view.objection(move, place)
 
 
 def _swapped(plan: RepairPlan, begun: Sequence[PlannedMove], view: ClusterView) -> Iterator[MoveProgress]:

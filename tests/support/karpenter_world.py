@@ -78,6 +78,7 @@ class KarpenterWorld(World):
         size: int = 0,
         annotations: Mapping[str, str] | None = None,
         labels: Mapping[str, str] | None = None,
+        owner: Json | None = None,
         **spec: Any,
     ) -> Json:
         """Create a pod that asks for some GPUs of a node of the world; with `gang`, as one of `size`."""
@@ -90,6 +91,7 @@ class KarpenterWorld(World):
                 "name": name,
                 "labels": {**marks, **(labels or {})},
                 "annotations": {**notes, **(annotations or {})},
+                "ownerReferences": [owner] if owner else [],
             },
             "spec": {**self.pod_spec(f"gpus-{gpus}"), **spec},
         }

@@ -20,6 +20,7 @@ from tests.support.repair_world import grant_held_nodes
 
 SCHEDULER = "dovetail"
 PREEMPTION = {"devices": True, "minimumRunSeconds": 0}
+REPAIR = {"mode": "apply", "intervalSeconds": 1, "minimumRunSeconds": 0, "coolDownSeconds": 0}
 
 
 @pytest.fixture(scope="session")
@@ -42,18 +43,23 @@ def karpenter(pytestconfig: pytest.Config) -> Iterator[Karpenter]:
 @pytest.fixture(scope="session")
 def account(karpenter: Karpenter) -> Path:
     """The kubeconfig of Dovetail's account, which may annotate nodes with held room."""
-    installed = install(karpenter.plane)
+    installed = install(karpenter.plane, "repair")
     grant_held_nodes(karpenter.plane)
     return installed
 
 
 @pytest.fixture(scope="session")
 def shared_dovetail(account: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dovetail]:
-    """Dovetail with three profiles: as without a file, with preemption for devices, and with a delay before it."""
+    """
+    Dovetail with three profiles: as without a file, with preemption for devices, and with a delay before it.
+
+    It plans repairs, and carries out those that a test approves.
+    """
     folder = tmp_path_factory.mktemp("dovetail")
     document = {
         "apiVersion": "config.dovetail.dev/v1alpha1",
         "kind": "DovetailConfiguration",
+        "repair": REPAIR,
         "profiles": [
             {"schedulerName": SCHEDULER},
             {"schedulerName": f"{SCHEDULER}-preempts", "preemption": PREEMPTION},

@@ -210,6 +210,44 @@ async def test_another_reason_why_no_room_can_be_held_is_the_same_wait() -> None
     assert (found.message, found.since) == ("no room can be held: none is left", now_text(NOW - 50))
 
 
+@pytest.mark.parametrize("key", ["karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler", "example.com/mine", ""])
+async def test_no_pod_is_evicted_for_room_on_a_node_that_goes(key: str) -> None:
+    """Its room was held before that; the pod tolerates everything, and names one key. Without a key it is cordoned."""
+    tolerations = b.toleration(""), b.toleration("example.com/mine")
+    pods = [running(name, tolerations=tolerations if key else ()) for name in ("a", "b")]
+    stage = Stage(noted(), *pods)
+    show(stage.cluster, HOLD)
+    taints = (b.taint(key),) if key else ()
+    show(stage.cluster, replace(b.node("n2", cpu=8, taints=taints), is_unschedulable=not key))
+    found = await stage.look()
+    if key == "example.com/mine":
+        assert sorted(stage.server.evicted) == ["a", "b"]
+        return
+    assert states(found)[0] == ("uid-a", MoveState.FAILED, PLACE_A)
+    assert (stage.server.evicted, stage.counted("failed")) == ([], 1)
+    expected = f"pod team/a: node n2 of its successor has the taint {key or 'node.kubernetes.io/unschedulable'}"
+    assert found.moves[0].message.startswith(expected)
+
+
+async def test_a_node_that_goes_while_an_eviction_waits_for_its_turn_keeps_the_pod() -> None:
+    stage = Stage(noted(), running("a"), running("b"))
+    show(stage.cluster, HOLD)
+    waits, sent = stage.executor, stage.server.request
+
+    async def drained(_: str, path: str, **fields: Any) -> bytes:
+        """The node of `b` is drained while the eviction of `a` is on its way."""
+        if path.endswith("/a/eviction"):
+            show(stage.cluster, b.node("n3", cpu=8, taints=(b.taint("karpenter.sh/disrupted"),)))
+        return await sent(_, path, **fields)
+
+    stage.server.request = drained  # type: ignore[method-assign]
+    await waits.advance(stage.server.plan, PlanRecord([stage.server.plan], SETTINGS, stage.now))
+    assert stage.server.evicted == ["a"]
+    found = await stage.look()
+    assert [each.state for each in found.moves] == [MoveState.EVICTING, MoveState.FAILED]
+    assert stage.server.evicted == ["a"]
+
+
 async def test_a_plan_says_no_longer_that_it_is_halted_when_its_pods_move() -> None:
     stage = Stage(noted(), running("a"), running("b"))
     show(stage.cluster, HOLD)

@@ -28,6 +28,7 @@ def act(
     is_open: bool = True,
     taken: Mapping[str, str] | None = None,
     being_used: Collection[str] = (),
+    objection: str = "",
     settings: RepairSettings = SETTINGS,
     halted: str = "",
 ) -> NextAct:
@@ -44,6 +45,7 @@ def act(
         rooms=held,
         is_open=lambda place: is_open if taken is None else place not in taken and place not in being_used,
         is_being_used=lambda place: place in being_used,
+        objection=lambda *_: objection,
         successor=successor,
         are_wanted_placed=lambda: placed,
         is_wanted_room_held=lambda: wanted_room,
@@ -68,6 +70,15 @@ def test_a_pod_whose_room_is_held_no_more_is_not_evicted() -> None:
     assert stays.act is Act.SETTLE
     assert [(each.uid, each.state) for each in stays.noted] == [("uid-a", MoveState.FAILED)]
     assert "held no more" in stays.noted[0].message
+
+
+def test_a_pod_whose_successor_its_node_would_not_take_is_not_evicted() -> None:
+    stays = act(plan(A, B, done=[evicted("a", 1)]), pods={"a": RUNS}, objection="node n2 has a taint")
+
+    assert stays.act is Act.SETTLE
+    assert [(each.uid, each.state, each.message) for each in stays.noted] == [
+        ("uid-a", MoveState.FAILED, "pod team/a: node n2 has a taint")
+    ]
 
 
 def test_a_pod_that_leaves_already_is_not_evicted_again() -> None:

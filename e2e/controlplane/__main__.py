@@ -8,10 +8,13 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+import yaml
+
 from e2e.controlplane import versions
 from e2e.controlplane.build import BuildError
-from e2e.controlplane.plane import ControlPlane
+from e2e.controlplane.plane import REPOSITORY, ControlPlane
 from e2e.controlplane.processes import ComponentError
+from e2e.dovetail import PATIENT_LEADER
 from e2e.fleet import fleets, publish
 
 CHECK_SECONDS = 1.0
@@ -38,6 +41,8 @@ def main() -> None:
             if arguments.examples:
                 publish.publish_to(plane.kubeconfig, fleets.demo_fleet())
                 plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": _NAMESPACE}})
+                for kind in sorted((REPOSITORY / "deploy" / "components").glob("*/crd.yaml")):
+                    plane.kubectl("apply", "--server-side", "-f", str(kind))
             print(_usage(plane, has_nodes=arguments.examples), flush=True)
             while True:
                 for component in plane.components.values():
@@ -55,7 +60,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--gates", choices=("on", "defaults"), default="on", help="every DRA feature, or as shipped")
     parser.add_argument("--kube-scheduler", action="store_true", help="start the peer too; it serves default-scheduler")
     parser.add_argument("--without-kubelet", action="store_true", help="leave bound pods alone")
-    parser.add_argument("--examples", action="store_true", help="create the nodes and devices that examples/ is about")
+    parser.add_argument(
+        "--examples",
+        action="store_true",
+        help="create nodes and devices for examples/, and Dovetail's kinds",
+    )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="put state and logs there and leave them at the end")
     return parser.parse_args()
 
@@ -85,9 +94,8 @@ Ctrl-C ends everything."""
 def _with_api(folder: Path) -> Path:
     """Write a configuration that switches on the API of the scheduler, for this machine."""
     path = folder / "dovetail.yaml"
-    path.write_text(
-        f'apiVersion: config.dovetail.dev/v1alpha1\nkind: DovetailConfiguration\napi:\n  bindAddress: "{_API}"\n'
-    )
+    head = {"apiVersion": "config.dovetail.dev/v1alpha1", "kind": "DovetailConfiguration"}
+    path.write_text(yaml.safe_dump({**head, "api": {"bindAddress": _API}, "leaderElection": PATIENT_LEADER}))
     return path
 
 

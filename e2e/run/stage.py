@@ -121,7 +121,11 @@ class Stage:
             is_ours = scheduler == SCHEDULERS[0]
             api_address = f"127.0.0.1:{free_port()}" if is_ours and settings is None else ""
             if api_address:
-                settings = {**_HEAD, "api": {"bindAddress": api_address}}
+                settings = {
+                    **_HEAD,
+                    "api": {"bindAddress": api_address},
+                    "leaderElection": dovetail.PATIENT_LEADER,
+                }
             running = _start_scheduler(console, plane, scheduler, settings)
             ends.callback(running.stop)
             stage = cls(plane, running, examples, nodes, api_address)

@@ -57,10 +57,6 @@ def install(plane: ControlPlane, *components: str) -> Path:
     return plane.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT)
 
 
-PATIENT_LEADER: Final = {"leaseDurationSeconds": 120, "renewDeadlineSeconds": 90}
-"""Leader election where one scheduler runs beside all of a control plane: a busy machine may starve it for a while."""
-
-
 class Dovetail(Component):
     """The running scheduler; `stop` ends it as a kubelet does, with SIGTERM and some grace."""
 

@@ -14,8 +14,8 @@ from e2e.controlplane import versions
 from e2e.controlplane.build import BuildError
 from e2e.controlplane.plane import REPOSITORY, ControlPlane
 from e2e.controlplane.processes import ComponentError
-from e2e.dovetail import PATIENT_LEADER
 from e2e.fleet import fleets, publish
+from e2e.patient_leader import PATIENT_LEADER
 
 CHECK_SECONDS = 1.0
 _NAMESPACE = "dovetail-system"

@@ -21,6 +21,7 @@ from e2e.fleet import fleets, publish
 from e2e.fleet.shape import Fleet
 from e2e.nodes.cluster import Nodes
 from e2e.nodes.programs import Programs
+from e2e.patient_leader import PATIENT_LEADER
 from e2e.run import preview, real
 from e2e.scenarios.examples import Example, read_examples
 
@@ -124,7 +125,7 @@ class Stage:
                 settings = {
                     **_HEAD,
                     "api": {"bindAddress": api_address},
-                    "leaderElection": dovetail.PATIENT_LEADER,
+                    "leaderElection": PATIENT_LEADER,
                 }
             running = _start_scheduler(console, plane, scheduler, settings)
             ends.callback(running.stop)

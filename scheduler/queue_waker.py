@@ -43,18 +43,23 @@ class QueueWaker:
             self._go_on()
 
     def _go_on(self) -> None:
-        for transition in [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_AT_ONCE))]:
-            if isinstance(transition.after, DeviceHold):
-                self._room_held(transition.before, transition.after)
-            if (told := self._cluster.told(transition)) is not None:
-                self._queue.wake(told, heirs(self._cluster.store, self._cluster.holds, told))
-            for pod in self._cluster.unblocked(transition):
-                self._queue.victims_gone(pod, self._clock())
-            if transition.conflict is not None:
-                _log.warning(logs.UNIT_CONFLICT, key=transition.key, reasons=[transition.conflict.message])
-        self.changed.set()
-        if self._waiting:
-            asyncio.get_running_loop().call_soon(self._go_on)
+        try:
+            for transition in [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_AT_ONCE))]:
+                self._follow(transition)
+        finally:  # where one raises, the next ones have their turn all the same
+            self.changed.set()
+            if self._waiting:
+                asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _follow(self, transition: Transition) -> None:
+        if isinstance(transition.after, DeviceHold):
+            self._room_held(transition.before, transition.after)
+        if (told := self._cluster.told(transition)) is not None:
+            self._queue.wake(told, heirs(self._cluster.store, self._cluster.holds, told))
+        for pod in self._cluster.unblocked(transition):
+            self._queue.victims_gone(pod, self._clock())
+        if transition.conflict is not None:
+            _log.warning(logs.UNIT_CONFLICT, key=transition.key, reasons=[transition.conflict.message])
 
     def _room_held(self, before: Object | None, after: DeviceHold) -> None:
         """Retry the pods that a hold is for when the watch shows it, which says its uid."""

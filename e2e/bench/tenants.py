@@ -273,7 +273,7 @@ def _with_owner(claim: Claim, pod: Pod) -> Claim:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog='make measure ARGS="tenants"', description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="measure tenants", description=__doc__.partition("\n")[0])
     parser.add_argument("--only", action="append", choices=list(QUESTIONS), help="only this question; repeatable")
     parser.add_argument("--turns", type=at_least_one, default=5, metavar="N", help="turns of each case (5)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured (results/tenants-TIME.json)")

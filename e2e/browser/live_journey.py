@@ -14,6 +14,7 @@ from playwright.sync_api import expect
 from e2e import dovetail
 from e2e.browser import clusters, fit_journey
 from e2e.browser.live_server import LiveServer
+from e2e.browser.repair_journey import follows_a_repair
 from e2e.browser.visit import NARROW, WIDE, Chromium, Fault, UnseenError, Visit, visit
 from e2e.controlplane.plane import REPOSITORY, ControlPlane, free_port
 from e2e.fleet import fleets, publish
@@ -216,7 +217,11 @@ def travel(chromium: Chromium, folder: Path) -> Iterator[tuple[str, str]]:
         with fault, LiveServer("-f", str(cluster.path)) as server, visit(chromium, server.address, **window) as seen:
             act(seen, cluster, server)
         yield name, fault.text
-    for name, visits in (("gives a token", shows_what_a_token_may_see), ("reads the decisions", reads_decisions)):
+    for name, visits in (
+        ("gives a token", shows_what_a_token_may_see),
+        ("reads the decisions", reads_decisions),
+        ("follows a repair", follows_a_repair),
+    ):
         fault = Fault()
         with fault:
             visits(chromium, lambda _, __: None)
@@ -263,6 +268,7 @@ def photograph(chromium: Chromium, folder: Path, pictures: Path) -> Iterator[Pat
 
     shows_what_a_token_may_see(chromium, look)
     reads_decisions(chromium, look)
+    follows_a_repair(chromium, look)
     yield from taken
 
 

@@ -1057,7 +1057,7 @@ async def test_of_how_many_nodes_a_reason_counts_some_is_what_the_decision_saw(m
 DEFECTS = [
     (Cluster, "apply", lambda change: change.key),
     (SchedulingQueue, "offer", lambda pod, *_: pod.id),
-    (SchedulingQueue, "wake", lambda transition: transition.key),
+    (SchedulingQueue, "wake", lambda transition, *_: transition.key),
     (PreBind, "see", lambda change: change.key),
 ]
 

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Collection
 
+import pytest
+
 from scheduler.change import Change, Kind, Transition
 from scheduler.cluster import Cluster
 from scheduler.queue import SchedulingQueue
@@ -18,9 +20,13 @@ class CountingQueue(SchedulingQueue):
     """Counts what it is told."""
 
     told = 0
+    defects = 0
+    """So many calls raise."""
 
     def wake(self, transition: Transition, heirs: Collection[Seat] = ()) -> None:
         self.told += 1
+        if self.told <= self.defects:
+            raise ZeroDivisionError("a defect")
         super().wake(transition, heirs)
 
 
@@ -47,3 +53,16 @@ async def test_the_end_of_a_large_hold_is_followed_in_turns_to_the_last_place() 
     assert len(steps) > 4
     assert waker.changed.is_set()
     assert queue.take_batch(now + 60.0, 10).pods == (pod,)
+
+
+async def test_where_one_change_raises_the_next_ones_have_their_turn() -> None:
+    cluster, queue = Cluster(), CountingQueue(["dovetail"])
+    queue.defects = 1
+    waker = QueueWaker(cluster, queue, lambda: 0.0)
+    nodes = [Change(kind=Kind.NODES, key=f"n{at}", value=b.node(f"n{at}")) for at in range(MOST_AT_ONCE + 10)]
+    with pytest.raises(ZeroDivisionError):
+        waker.wake([transition for change in nodes for transition in cluster.apply(change)])
+    await asyncio.sleep(0)
+    assert queue.told == 1 + 10  # those of the same step are lost, as they are with the object that raised
+    waker.wake(cluster.apply(Change(kind=Kind.NODES, key="later", value=b.node("later"))))
+    assert queue.told == 1 + 10 + 1

@@ -35,7 +35,7 @@ def follows_a_repair(chromium: Chromium, look: Callable[[Visit, str], None]) -> 
             shown, matches = seen.page.get_by_label("Show", exact=True), seen.page.get_by_role("status")
             expect(shown.locator("option")).to_have_count(2, timeout=_PATIENCE)
             name = shown.locator("option").nth(1).get_attribute("value") or ""
-            seen.search("pod:large")
+            seen.search(f"pod:{_NAMESPACE}/large")
             expect(matches).to_have_text(_NONE)
             now = seen.map.screenshot()
             shown.select_option(name)

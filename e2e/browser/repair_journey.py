@@ -40,6 +40,7 @@ def follows_a_repair(chromium: Chromium, look: Callable[[Visit, str], None]) -> 
             now = seen.map.screenshot()
             shown.select_option(name)
             expect(matches).to_have_text(_ALL)
+            expect(seen.page.locator(".figures-strip .held b")).to_have_text(str(_GPUS + 2))
             seen.settle()
             assert seen.map.screenshot() != now, "the map is the same after the plan"
             look(seen, "repair-after")

@@ -37,8 +37,22 @@ export function after(rows: FleetRows, plan: PlanPicture): FleetRows {
   }
   const placed = new Set(plan.arrivals.filter((pod) => !pod.from).map((pod) => `${pod.namespace}/${pod.name}`));
   const stays = rows.claims.filter(([namespace, name]) => !leaving.has(`${namespace}/${name}`));
-  const made = { ...rows, devices, claims: [...stays, ...claims], pods: [...pods.values()] };
+  const supply = { ...rows.supply, fragmentation: null };  // nobody has counted it
+  const made = { ...rows, devices, total: totalAfter(rows, devices), supply, claims: [...stays, ...claims], pods: [...pods.values()] };
   return rows.queue ? { ...made, queue: rows.queue.filter(([, pod]) => !placed.has(`${pod.namespace}/${pod.name}`)) } : made;
+}
+
+/** How many devices are in each state; those with shares in use count as free, too. */
+function totalAfter(rows: FleetRows, devices: DeviceRow[]): FleetRows["total"] {
+  const total = { ...rows.total };
+  const add = (state: string, count: number): void => {
+    if (state !== "free" && state !== "shared" && state !== "held") return;  // no plan changes others
+    total[state] = (total[state] ?? 0) + count;
+    if (state === "shared") total.free = (total.free ?? 0) + count;
+  };
+  for (const row of rows.devices) add(row[STATE], -1);
+  for (const row of devices) add(row[STATE], 1);
+  return total;
 }
 
 /** The claims of pods that leave, with these pods. */

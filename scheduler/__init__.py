@@ -7,9 +7,9 @@ It caches the cluster, asks `solver.solve` for plans and makes them so. Decision
 from typing import Final
 
 NAMESPACE: Final = "dovetail-system"
+"""Where the manifests of `deploy` put the scheduler, unless they are changed."""
 REPLICAS: Final = "app.kubernetes.io/name=dovetail"
 """Selects the pods of the scheduler, as deploy/base and the chart label them."""
-"""Where the manifests of `deploy` put the scheduler, unless they are changed."""
 API_SERVICE: Final = f"{NAMESPACE}/dovetail-api"
 """The Service of the scheduler's API."""
 

@@ -103,21 +103,21 @@ def _leader(seen: InstalledPods, namespace: str, now: dt.datetime) -> Finding:
         step = "the ClusterRole dovetail-viewer allows it"
         return Finding(FindingState.UNKNOWN, "leader", f"you may not read {unread}", step)
     if lease is None:
-        step = _logs(namespace) if seen.replicas else ""
+        step = logs_of(namespace) if seen.replicas else ""
         return Finding(FindingState.FAILED, "leader", "there is no Lease: no replica has led yet", step)
     if lease.is_drained:
         text = "Dovetail is paused: every replica stands by, and no pod is placed"
         return Finding(FindingState.FAILED, "leader", text, "dovetail resume")
     if not lease.is_renewed:
         since = f"; {lease.holder.partition('_')[0]} renewed it {lease.age_seconds:.0f} s ago" if lease.holder else ""
-        return Finding(FindingState.FAILED, "leader", f"no replica holds the Lease{since}", _logs(namespace))
+        return Finding(FindingState.FAILED, "leader", f"no replica holds the Lease{since}", logs_of(namespace))
     report = lease.current_report
     if report is None:
         return Finding(FindingState.OK, "leader", f"{lease.leader}, since a moment ago")
     silent = (now - report.time).total_seconds()
     if silent > _OLD_SECONDS:
         text = f"{lease.leader} renews the Lease, and has not said how it does for {silent:.0f} s: it may stand still"
-        return Finding(FindingState.FAILED, "leader", text, _logs(namespace))
+        return Finding(FindingState.FAILED, "leader", text, logs_of(namespace))
     return Finding(FindingState.OK, "leader", f"{lease.leader} for {printing.age(report.since.isoformat(), now)}")
 
 
@@ -126,7 +126,8 @@ def _unread_lease(seen: InstalledPods) -> str:
     return next((each for each in seen.forbidden if each.startswith(LEASE)), "")
 
 
-def _logs(namespace: str) -> str:
+def logs_of(namespace: str) -> str:
+    """Return the command that shows the logs of the scheduler in a namespace."""
     return f"kubectl -n {namespace} logs -l {REPLICAS} --tail=50"
 
 

@@ -6,9 +6,8 @@ from typing import Final
 
 import msgspec
 
-from scheduler import REPLICAS
 from scheduler.change import Kind
-from scheduler.installation.findings import Finding, FindingState
+from scheduler.installation.findings import Finding, FindingState, logs_of
 from scheduler.installation.gate_probes import PROBES
 from scheduler.installation.installed_pods import InstalledPods
 from scheduler.installation.trial_pod import LABEL, TrialStep
@@ -136,8 +135,7 @@ def _leader(seen: InstalledPods, namespace: str) -> CheckLine:
     if lease is not None and lease.is_drained:
         return CheckLine(CheckResult.FAILED, "leader", "Dovetail is paused", "dovetail resume")
     if lease is None or not lease.is_renewed:
-        step = f"kubectl -n {namespace} logs -l {REPLICAS} --tail=50"
-        return CheckLine(CheckResult.FAILED, "leader", "no replica holds the Lease", step)
+        return CheckLine(CheckResult.FAILED, "leader", "no replica holds the Lease", logs_of(namespace))
     return CheckLine(CheckResult.PASSED, "leader", lease.leader)
 
 

@@ -238,8 +238,7 @@ class Executor:
         self._evicted |= pods.keys()
         for move in moves:
             self._metrics.repair_moves.labels(plan.spec.goal.kind, "evicted").inc()
-            progress = plan.progress(move.uid)
-            node = self._held_node(move, "" if progress is None else progress.place)
+            node = self._held_node(move, _held_place(plan, move))
             _log.info(logs.REPAIR_EVICTED, plan=plan.name, pod=str(move.pod), node=move.source, to=node)
             await self._tell(plan, victims[move.uid], pods[move.uid])
         return None
@@ -248,10 +247,8 @@ class Executor:
         self, plan: RepairPlan, move: PlannedMove, victim: Victim, *, is_trial: bool, timeout_seconds: float
     ) -> None:
         """Send an eviction, unless the room of the successor was lost, or its node, while it waited for its turn."""
-        progress = plan.progress(move.uid)
-        place = "" if progress is None else progress.place
-        is_useless = not self._parts.cluster.holds.is_open(place) or self._objection(move, place) != ""
-        if move.target and is_useless:
+        place = _held_place(plan, move)
+        if move.target and (not self._parts.cluster.holds.is_open(place) or self._objection(move, place)):
             raise _RoomUsedError
         await pod_writes.evict(self._parts.client, victim, is_trial=is_trial, timeout_seconds=timeout_seconds)
 
@@ -330,7 +327,7 @@ class Executor:
         """
         Say why the node of a place takes no successor of a pod any more; empty where it does.
 
-        Between the hold and the eviction an autoscaler may have begun to drain it, or somebody cordons it.
+        Between the hold and the eviction an autoscaler may have begun to drain it, or a person cordons it.
         """
         pod, node = self._pod(move), self._parts.cluster.node(self._held_node(move, place))
         if pod is None or node is None:
@@ -366,3 +363,9 @@ def _kind(message: str) -> str:
 def _place(pod: Pod, node: str, allocations: Sequence[Allocation], pods: PodMatcher) -> HeldPlace:
     """Return a place for pods that ask for the same as a pod does."""
     return HeldPlace.of(pod, node, [each for allocation in allocations for each in allocation.results], pods)
+
+
+def _held_place(plan: RepairPlan, move: PlannedMove) -> str:
+    """Return the held place (`Seat.id`) of a move's successor; empty where none is held."""
+    progress = plan.progress(move.uid)
+    return "" if progress is None else progress.place

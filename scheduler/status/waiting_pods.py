@@ -92,7 +92,7 @@ _TAINTS: Final = re.compile(r"(?:\d+ node\(s\) had untolerated taint \{[^}]*\}(?
 """What a message says of the taints that it has counted."""
 
 _NAMES_ONLY: Final = ("did you mean ", "there are ", "there is ")
-"""How hints of `wording.suggestion` begin: without the message before them nobody knows what is wrong."""
+"""How hints of `wording.suggestion` begin: they do not say what is wrong."""
 
 
 def short_reason(message: str) -> str:

@@ -260,7 +260,9 @@ class HoldCache(SeatIndex):
         """Show a hold, and return its open places; pods may have come before it."""
         is_known = before is not None and _identity(before.base) == _identity(hold)
         is_same = before is not None and is_known and before.base.places is hold.places
-        places = before.places if before is not None and is_same else _places(hold)
+        places = (
+            before.places if before is not None and is_same else {Seat(hold, each).id: each for each in hold.places}
+        )
         closed = frozenset((*hold.used, *(each.place for each in hold.lost)))
         shown = self._shown[hold.name] = _Shown(hold, places, closed)
         self._name_of[hold.key] = hold.name
@@ -305,10 +307,6 @@ class HoldCache(SeatIndex):
         for key in shown.places:
             self._bound.pop(key, None)
             self._lost.pop(key, None)
-
-
-def _places(hold: DeviceHold) -> dict[str, HeldPlace]:
-    return {f"{hold.key}/{each.index}": each for each in hold.places}
 
 
 def _identity(hold: DeviceHold) -> tuple[str, str]:

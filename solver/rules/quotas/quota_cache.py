@@ -16,7 +16,7 @@ class QuotaCache:
     _namespaces: tuple[Namespace, ...] = ()
     _below: dict[int, tuple[str, ...]] = field(default_factory=dict)
     _unknown: tuple[str, ...] = ()
-    """The namespaces that hold something and are not known: nobody knows of which quota they are."""
+    """The namespaces that hold something and are not known: they may be of any quota."""
     _keys: tuple[QuotaKey, ...] = ()
 
     def follow(self, snapshot: Snapshot) -> QuotaTree:

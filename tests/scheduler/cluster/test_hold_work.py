@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster, split_by_held_room
 from scheduler.cluster.holds.held_conflicts import lost_seats, objections
-from scheduler.holds.hold_bounds import refusals
+from scheduler.holds.hold_bounds import HoldBounds
 from scheduler.settings import HoldLimits
 from solver.domain import DeviceHold, MatcherIndex, Pod, PodMatcher, PoolId
 from solver.holds.seats import assigned
@@ -170,7 +170,7 @@ def test_limits_are_compared_with_what_is_held_without_counting_it_again() -> No
         show(cluster, holds(count, of_label))
 
         def none_is_broken(cluster: Cluster = cluster) -> None:
-            assert list(refusals(one_hold(2), 60.0, cluster.holds, limits)) == []
+            assert list(HoldBounds(cluster.holds, limits).refusals(one_hold(2), 60.0)) == []
 
         costs.append(work(none_is_broken))
     assert costs[1] == costs[0]

@@ -122,10 +122,6 @@ class PlacementCheck:
                 turns = LoopTurns()
                 while True:
                     self._changed.clear()
-                    if problem := self._objects.problem:  # nothing else depends on it
-                        self._health.degrade(problem)
-                    else:
-                        self._health.succeed()
                     await self._act_on_all(turns)
                     await self._queue.flush(turns)
                     await self._until_due()
@@ -387,7 +383,11 @@ class PlacementCheck:
         _log.warning(logs.ADMISSION_CHECK_FAILED, object=what, error=str(error))
 
     async def _until_due(self) -> None:
-        """Wait until something changes, or is due."""
+        """Wait until something changes, or is due; the health check says whether Kueue's objects are followed."""
+        if problem := self._objects.problem:
+            self._health.degrade(problem)
+        else:
+            self._health.succeed()
         seconds = min((at - self._clock() for at in self._due.values()), default=_REPORT_SECONDS)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(_REPORT_SECONDS, max(0.0, seconds))):

@@ -42,19 +42,11 @@ def find(dry_run: DryRun, most: int) -> PreemptionCandidate | None:
 
 
 def by_node(dry_run: DryRun, most: int) -> list[VictimUnit] | None:
-    """
-    Clear one node after the other until the batch fits, and reprieve units; None where no node will do.
-
-    Where a limit counts nodes, all of them are cleared at last: a quota may have to give back a node elsewhere.
-    """
+    """Clear one node after the other until the batch fits, and reprieve units; None where no node will do."""
     if dry_run.fits(()):  # the victims of other preemptors have left room
         return []
-    names: list[tuple[str, ...]] = [(name,) for name in dry_run.names[:MOST_NODES]]
-    if dry_run.problem.rules.quotas.count_nodes:
-        names.append(tuple(name for unit in dry_run.victims for name in unit.nodes))
-    for cleared in map(frozenset, names):
-        nearby = [unit for unit in dry_run.victims if not cleared.isdisjoint(unit.nodes)]
-        there = _with_gangs(nearby, dry_run.victims)
+    for name in dry_run.names[:MOST_NODES]:
+        there = _with_gangs([unit for unit in dry_run.victims if name in unit.nodes], dry_run.victims)
         if not there or len(there) > MOST_UNITS or not dry_run.fits(there):
             continue
         left = reprieved(dry_run, there)

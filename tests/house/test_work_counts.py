@@ -27,7 +27,7 @@ def lines_beside(litter: int) -> int:
     gc.enable()
     try:
         with counted() as work:
-            kept = [[] for _ in range(500)]
+            kept = [list[int]() for _ in range(500)]
     finally:
         gc.set_threshold(*thresholds)
     assert len(kept) == 500

@@ -11,7 +11,7 @@ import pytest
 from solver import solve
 from solver.domain import Budget, Plan, Policy
 from solver.verify import check
-from tests.support import whole_node_cases
+from tests.support.preemption_cases import Harm
 from tests.support.whole_node_cases import RULES, Case, best_by_all_sets, generated, harm, served
 
 CASES = int(os.environ.get("WHOLE_NODE_CASES", "40"))
@@ -26,7 +26,7 @@ def decide(case: Case) -> Plan:
     return plan
 
 
-def harm_of(case: Case, plan: Plan) -> whole_node_cases.Harm:
+def harm_of(case: Case, plan: Plan) -> Harm:
     by_id = {pod.id: pod for pod in case.snapshot.pods}
     return harm(case.snapshot, [by_id[each.pod] for preemption in plan.preemptions for each in preemption.victims])
 

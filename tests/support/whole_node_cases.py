@@ -65,18 +65,30 @@ def served(plan: Plan) -> int:
 
 
 def best_by_all_sets(case: Case) -> tuple[int, Harm]:
-    """Return how many pods can be served, and the least harm that does so, by every set of pods that may go."""
+    """
+    Return how many pods can be served, and the least harm that does so, by every set of pods that may go.
+
+    Pods that do not fit once all of these are gone get no victims: of a quota above its limit of nodes, one might fit
+    beside a pod that keeps its node in use.
+    """
     snapshot, found = case.snapshot, list[tuple[int, Harm]]()
     lower = [pod for pod in snapshot.pods if pod.priority < PRIORITY]
     for count in range(1, len(case.batch.pods) + 1):
         for pods in combinations(case.batch.pods, count):
             may_go = [*lower, *_borrowers(snapshot)] if _is_guaranteed(snapshot, pods) else lower
+            (most,) = best(gone(snapshot, frozenset(pod.id for pod in may_go)), Batch(pods=pods)).counts
             sets = chain.from_iterable(combinations(may_go, size) for size in range(len(may_go) + 1))
             for victims in sets:
                 (helped,) = best(gone(snapshot, frozenset(pod.id for pod in victims)), Batch(pods=pods)).counts
-                found.append((-helped, harm(snapshot, victims)))
+                found.append((-(min(helped, most) if victims else helped), harm(snapshot, victims)))
     helped, least = min(found)
     return -helped, least
+
+
+def is_above_a_limit(snapshot: Snapshot) -> bool:
+    """Whether a team has more nodes in use than its limit."""
+    limits = [(each, team) for team in TEAMS for each in _of(snapshot, team) if each.shape == "wholeNodes"]
+    return any(each.limit is not None and _amount(each, team, snapshot.pods) > each.limit for each, team in limits)
 
 
 def harm(snapshot: Snapshot, victims: Sequence[Pod]) -> Harm:

@@ -5,6 +5,7 @@ import ast
 import inspect
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -53,6 +54,8 @@ _DOCUMENTS: Final[dict[str, tuple[type, str]]] = {
     "ObservationReport": (ObservationReport, "`dovetail report`"),
 }
 """The documents that are values of ours, with where they come from."""
+_SHARED: Final = 4
+"""How many commands have to have an option alike, so that it stands once."""
 Schema = dict[str, Any]
 """A part of a JSON schema."""
 _TYPES: Final = {"integer": "number", "number": "number", "string": "text", "boolean": "true or false", "null": "null"}
@@ -129,18 +132,29 @@ def _values(kind: dict[str, Any]) -> str:
 
 
 def _commands() -> Iterator[str]:
-    """Write the arguments and options of each command."""
+    """Write the arguments and options of each command; those that many commands have stand once, in front."""
+    rows = {name: [_argument(each) for each in _parser(name)._actions[1:]] for name in COMMANDS}  # the first is --help
+    commands = Counter(row for each in rows.values() for row in each if "|" not in row[0])
+    shared = {row: row[0].split()[0].strip("`") for row, number in commands.items() if number >= _SHARED}
     yield from (
         "# Options of commands",
         "",
-        "[commands](../commands.md) says what commands share: objects, namespaces, output, exit status.",
+        "[commands](../commands.md) lists the commands, and says what they share: objects, namespaces, output, exit",
+        "status.",
+        "",
+        "## Shared options",
+        "",
+        "Each command names those that it has.",
         "",
     )
-    yield from _table(("command", "does"), ((f"[`{name}`](#dovetail-{name})", text) for name, text in COMMANDS.items()))
+    yield from _table(("argument", "meaning"), shared)
     for name, text in COMMANDS.items():
-        parser = _parser(name)
         yield from ("", f"## dovetail {name}", "", text, "")
-        yield from _table(("argument", "meaning"), map(_argument, parser._actions[1:]))  # the first is --help
+        if own := [row for row in rows[name] if row not in shared]:
+            yield from (*_table(("argument", "meaning"), own), "")
+        names = ", ".join(f"`{shared[row]}`" for row in rows[name] if row in shared)
+        yield f"[Shared options](#shared-options): {names}."
+        parser = _parser(name)
         if parser.epilog:
             is_drawn = parser.formatter_class is argparse.RawDescriptionHelpFormatter
             yield from ("", *((f"    {line}" for line in parser.epilog.splitlines()) if is_drawn else (parser.epilog,)))

@@ -5,7 +5,7 @@ import ast
 import inspect
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -236,14 +236,17 @@ def _documents() -> Iterator[str]:
 
 
 def _part(part: Schema, parts: dict[str, Schema]) -> Iterator[str]:
-    """Write a part of a document: what it says of itself, and its fields with their types."""
+    """Write a part of a document: what it says of itself, and its fields by their types."""
     fields = part["properties"]
     camel = {re.sub(r"([A-Z])", lambda found: f"_{found[1].lower()}", name): name for name in fields}
     for text in part.get("description", "").split("\n\n"):
         words = " ".join(text.removeprefix("The document.").split())
         said = re.sub(r"`(\w+)`", lambda found: f"`{camel.get(found[1], found[1])}`", words)
-        yield from (said, "") if said else ()
-    yield from (", ".join(f"`{name}`: {_type(schema, parts)}" for name, schema in fields.items()), "")
+        yield from (re.sub(r"\bNone\b", "null", said), "") if said else ()
+    by_type = defaultdict[str, list[str]](list)
+    for name, allowed in fields.items():
+        by_type[_type(allowed, parts)].append(f"`{name}`")
+    yield from ("; ".join(f"{', '.join(names)}: {kind}" for kind, names in by_type.items()), "")
 
 
 def _type(schema: Schema, parts: dict[str, Schema]) -> str:

@@ -112,8 +112,14 @@ def _keys(prefix: str, field: dict[str, Any], kinds: dict[str, Any]) -> Iterator
         if "properties" in kind:
             yield from _keys(f"{prefix}{name}.", each, kinds)
         else:
-            meaning = each["description"] + (f" {kind['description']}" if kind is not each else "")
+            meaning = each["description"] + (_explained(kind) if kind is not each else "")
             yield f"`{prefix}{name}`", _values(kind), f"`{json.dumps(each['default'])}`", meaning
+
+
+def _explained(kind: dict[str, Any]) -> str:
+    """Return what the description of an enum says of its values, without what it says of all."""
+    text: str = kind["description"]
+    return text[min((at for at in (text.find(f" {each}: ") for each in kind["enum"]) if at >= 0), default=len(text)) :]
 
 
 def _kind(field: dict[str, Any], kinds: dict[str, Any]) -> dict[str, Any]:
@@ -126,7 +132,7 @@ def _values(kind: dict[str, Any]) -> str:
     """Say which values a key can have."""
     if "enum" in kind:
         return ", ".join(f"`{each}`" for each in kind["enum"])
-    low = f"above {kind['exclusiveMinimum']}" if "exclusiveMinimum" in kind else f"from {kind.get('minimum')}"
+    low = f"above {kind['exclusiveMinimum']}" if "exclusiveMinimum" in kind else kind.get("minimum")
     limits = f"{low} to {kind['maximum']}" if "maximum" in kind else ""
     return ", ".join(filter(None, (kind.get("type", "any"), limits)))
 

@@ -264,14 +264,11 @@ class PlacementCheck:
             return
         try:
             has_pods = self._queue.offer(workload, self._objects.around)
-        except NoMemoryError as error:  # nothing tells when there is some
-            self._line.leave(key)
-            self._known.refuse(key, str(error))
-            self._due[key] = self._clock() + _RETRY_SECONDS
-            return
         except (MissingPartError, ValueError) as error:
             self._line.leave(key)
             self._known.refuse(key, str(error))
+            if isinstance(error, NoMemoryError):  # nothing tells when there is some
+                self._due[key] = self._clock() + _RETRY_SECONDS
             return
         if not has_pods:
             self._line.leave(key)

@@ -12,6 +12,7 @@ from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import FitCache
 from solver.problem.prepare import prepare
 from solver.problem.problem import Part, PodClass
+from solver.problem.quotas.quota_counts import QuotaCounts
 from tests.support import builders as b
 from tests.support.quota_cases import devices, quota
 
@@ -56,3 +57,18 @@ def test_pods_that_differ_in_their_quotas_alone_are_rated_together(
     few = rated(2, PODS // 2 - 8 * left_out, monkeypatch)
     many = rated(16, PODS // 16 - left_out, monkeypatch)
     assert many <= few + 2 * NODES
+
+
+def test_what_classes_count_is_found_once_for_all_quotas(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[PodClass] = []
+    find = QuotaCounts._least_of  # noqa: SLF001 - how often it is found shows nowhere else
+
+    def finding(counts: QuotaCounts, pod_class: PodClass) -> Any:
+        found.append(pod_class)
+        return find(counts, pod_class)
+
+    monkeypatch.setattr(QuotaCounts, "_least_of", finding)
+    for teams in (2, 16):
+        snapshot, batch = case(teams, PODS // teams - 1)
+        assert len(prepare(snapshot, batch, Policy(), SolverCache()).rules.quotas.of_class) == teams
+    assert len(found) == 2

@@ -80,8 +80,10 @@ class ExpectedTable:
         self.resources: Final = tuple(dict.fromkeys((PODS, *named)))
         """What kinds take of nodes beside devices."""
         amounts = {name: np.array([each.get(name, 0) for each in requests], dtype=np.float64) for name in named}
-        self.asked: Final = {name: (np.maximum(each, 1), each > 0) for name, each in amounts.items()}
-        """For each resource, how much a pod of each kind asks for, and whether it does."""
+        self.asked: Final = {
+            name: (np.maximum(each, 1), None if each.all() else each > 0) for name, each in amounts.items()
+        }
+        """For each resource, how much a pod of each kind asks for, and which do; None for all."""
         self.groups: Final[dict[int, GroupRoom]] = {}
         self.counts: NodeCounts | None = None
 
@@ -186,7 +188,7 @@ class ExpectedRoom:
             of_nodes = [self.by_devices(self.problem.group(node), states[node]) for node in changed.tolist()]
             by_devices = np.array(of_nodes, dtype=np.int64)
             values = _valued(np.minimum(by_devices, self.by_resources(changed)))
-            found.nodes += np.count_nonzero(values, axis=0) - np.count_nonzero(found.values[changed], axis=0)
+            found.nodes += (values > 0).sum(axis=0) - (found.values[changed] > 0).sum(axis=0)
             found.by_devices[changed], found.values[changed] = by_devices, values
         found.kind_of, found.free = available.kind_of, free
         self.table.counts = found
@@ -241,13 +243,14 @@ class ExpectedRoom:
         """
         For some nodes and all kinds, count the pods that what is free has room for.
 
-        Amounts are divided as floats, many times as fast. Both are at most `MOST` + 1, below 2**53, and rounded is a
-        quotient below the next whole number, as it is 1/b below that at least, and rounding adds less than a/b/2**53.
+        One column stands for all kinds where none asks for a resource. Amounts are divided as floats, many times as
+        fast. Both are at most `MOST` + 1, below 2**53, and rounded is a quotient below the next whole number, as it is
+        1/b below that at least, and rounding adds less than a/b/2**53.
         """
-        count = np.broadcast_to(free[PODS].astype(np.float64)[:, None], (len(free[PODS]), len(self.table.kinds)))
-        for resource, (amounts, is_asked) in self.table.asked.items():
+        count = free[PODS].astype(np.float64)[:, None]
+        for resource, (amounts, asking) in self.table.asked.items():
             times = free[resource][:, None] / amounts
-            count = np.minimum(count, times if is_asked.all() else np.where(is_asked, times, MOST))
+            count = np.minimum(count, times if asking is None else np.where(asking, times, MOST))
         return np.maximum(count, 0).astype(np.int64)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from solver.arrays import Amounts, Mask
 from solver.greedy.device_fit import Attempt, Counts, Singly
-from solver.problem.devices.layout import NodeGroup, State, type_at
+from solver.problem.devices.layout import DeviceType, NodeGroup, State, type_at
 from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.expected_room import ExpectedRoom
 from solver.problem.problem import Part, PodClass, Problem
@@ -23,7 +23,7 @@ from solver.problem.requests.remaining_options import are_complete
 from solver.solution import NodeUse, Pick, ServedComponents, use_of
 
 _MOST_KEPT: Final = 20_000
-"""Kinds of nodes of which the ways to serve a pod are kept, in one layout."""
+"""Kinds of nodes with their ways, and descriptions of what ways take, in one layout; a decision may add to them."""
 
 Picks = tuple[tuple[Pick, ...], ...]
 """Picks for every part of a pod."""
@@ -84,14 +84,14 @@ class KeptWays:
         """Return what the layout keeps for the components of a pod."""
         components = problem.requests.components
         asked = tuple((components[each.component], each.copies) for each in pod_class.parts)
-        found: KeptWays | None = problem.layout.served.get(asked)
+        served = problem.layout.served
+        if sum([len(each.by_state) + len(each.uses) for each in served.values()]) >= _MOST_KEPT:
+            served.clear()
+        found: KeptWays | None = served.get(asked)
         if found is None:
-            found = problem.layout.served[asked] = cls()
+            found = served[asked] = cls()
         found._number(problem.available.kinds)
         return found
-
-    def __len__(self) -> int:
-        return len(self.by_state)
 
     def _number(self, kinds: Sequence[tuple[int, State]]) -> None:
         """Go on with the numbers of a problem; more kinds may have been added to them."""
@@ -137,9 +137,6 @@ class NodeWaySearch:
         if len(found.ways) > most:
             raise TooManyWaysError
         if is_complete and len(found.ways) <= problem.params.exhaustive_ways:
-            served = problem.layout.served
-            if sum(map(len, served.values())) >= _MOST_KEPT:
-                served.clear()
             kept.by_state[group.index, problem.available.states[node]] = found
             kept.note(int(problem.available.kind_of[node]), found)
         return found
@@ -180,6 +177,14 @@ def _looks(problem: Problem, group: NodeGroup) -> _Looks:
     return tuple(found)
 
 
+class _Choice(NamedTuple):
+    """A type for a line, and the one before it that looks the same and has as much left, by position; -1 for none."""
+
+    type: int
+    device: DeviceType
+    equal: int
+
+
 @dataclass(slots=True, eq=False)
 class _Enumeration:
     """All ways on one node; devices are taken while a way is looked at."""
@@ -212,21 +217,26 @@ class _Enumeration:
         if not lines:
             yield ()
             return
-        for counts in self._line(lines[0], self._equals(lines[0]), ()):
+        for counts in self._line(lines[0], self._choices(lines[0]), ()):
             for rest in self._rest_of_lines(lines[1:]):
                 yield (counts, *rest)
 
-    def _equals(self, line: Line) -> list[int]:
-        """For each type of a line, find the one before it that looks the same and has as much left; -1 for none."""
-        local, last, found = self.attempt.ledger.local, dict[tuple[int, ...], int](), []
-        for position, each in enumerate(line.types):
-            first, budgets = self.looks[each]
-            look = (first, *[local[budget] for budget in budgets])
-            found.append(last.get(look, -1))
-            last[look] = position
+    def _choices(self, line: Line) -> list[_Choice]:
+        """Return the types of which a device is left for a line."""
+        attempt, last, found = self.attempt, dict[tuple[int, ...], int](), list[_Choice]()
+        attempt.work -= len(line.types)
+        for each in line.types:
+            device = type_at(attempt.problem.layout, attempt.group, each)
+            if attempt.ledger.most(device, line.demand):
+                first, budgets = self.looks[each]
+                look = (first, *[attempt.ledger.local[budget] for budget in budgets])
+                found.append(_Choice(each, device, last.get(look, -1)))
+                last[look] = len(found) - 1
         return found
 
-    def _line(self, line: Line, equals: list[int], counts: tuple[int, ...]) -> Iterator[tuple[tuple[int, int], ...]]:
+    def _line(
+        self, line: Line, choices: list[_Choice], counts: tuple[int, ...]
+    ) -> Iterator[tuple[tuple[int, int], ...]]:
         """
         Go through the numbers of devices of each type that make up what a line needs; the first types have `counts`.
 
@@ -234,18 +244,17 @@ class _Enumeration:
         """
         attempt, needed = self.attempt, line.needed - sum(counts)
         if not needed:
-            yield tuple([(each, count) for each, count in zip(line.types, counts, strict=False) if count])
+            yield tuple([(each.type, count) for each, count in zip(choices, counts, strict=False) if count])
             return
-        for position in range(len(counts), len(line.types)):
+        for each in choices[len(counts) :]:
             if not attempt.step():
                 return
-            device = type_at(attempt.problem.layout, attempt.group, line.types[position])
-            most = min(attempt.ledger.most(device, line.demand), needed)
-            if equals[position] >= 0:
-                most = min(most, counts[equals[position]])
+            most = min(attempt.ledger.most(each.device, line.demand), needed)
+            if each.equal >= 0:
+                most = min(most, counts[each.equal])
             for count in range(most, 0, -1):
                 before = attempt.ledger.checkpoint()
-                attempt.ledger.take(device, line.demand, count)
-                yield from self._line(line, equals, (*counts, count))
+                attempt.ledger.take(each.device, line.demand, count)
+                yield from self._line(line, choices, (*counts, count))
                 attempt.ledger.rollback(before)
             counts = (*counts, 0)

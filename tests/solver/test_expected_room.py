@@ -191,7 +191,7 @@ def test_from_one_pod_to_the_next_only_nodes_that_changed_are_counted_anew(monke
 @pytest.fixture
 def used(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the nodes for which what a way takes of devices is described, from now on."""
-    found, describe = list[int](), node_ways.use_of
+    found, describe = list[int](), solution.use_of
 
     def use(problem: Problem, served: ServedComponents) -> NodeUse:
         found.append(served.node)

@@ -123,11 +123,16 @@ class ExplainedGang(NamedTuple):
 
 
 class GangObjects(NamedTuple):
-    """Pods with their conditions, and PodGroups; `is_live` says whether they were read from a cluster."""
+    """
+    Pods with their conditions, and PodGroups; `is_live` says whether they were read from a cluster.
+
+    `unserved` is said of the waiting pods of a gang, as in `Explained`.
+    """
 
     pods: Collection[PendingPod]
     groups: Sequence[PodGroup]
     is_live: bool
+    unserved: str = ""
 
 
 def of_gang(asked: Record, name: PodId, seen: GangObjects, most_kinds: int | None) -> ExplainedGang | None:
@@ -144,7 +149,12 @@ def of_gang(asked: Record, name: PodId, seen: GangObjects, most_kinds: int | Non
         counts[_kind(pod)] += 1
         first.setdefault(_kind(pod), pod)
     kinds = tuple(
-        (of_pod(asked, conditions.get(pod.id, PendingPod(pod, None)), is_live=seen.is_live), counts[kind])
+        (
+            of_pod(asked, conditions.get(pod.id, PendingPod(pod, None)), is_live=seen.is_live)._replace(
+                unserved=seen.unserved
+            ),
+            counts[kind],
+        )
         for kind, pod in list(first.items())[:most_kinds]
     )
     more = len(first) - len(kinds)

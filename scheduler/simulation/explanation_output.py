@@ -73,7 +73,8 @@ class Explained(NamedTuple):
     decision needs. `condition` is its PodScheduled in the cluster; `is_live` says whether the pod was read there.
     `claims` are the names and allocations of its claims, `warnings` what the kubelet says where a bound pod does not
     start. `reserved` are the nodes that only a reservation keeps from it,
-    `unserved` says that no scheduler has the name that it gives, `next_step` what completes its gang.
+    `unserved` says that nobody serves its schedulerName: it is then decided as if it had the one to write instead.
+    `next_step` is what completes its gang.
     """
 
     pod: Pod
@@ -110,7 +111,7 @@ def show(explained: Explained, to: TextIO, *, is_wide: bool = False) -> None:
     console = printing.console(to, width=WIDTH, most=WIDTH)
     explained = printing.visible(explained)
     diagnosis, condition = explained.diagnosis, explained.condition
-    console.print(_head(explained, diagnosis) if diagnosis is not None else _undecided(explained.pod))
+    console.print(_head(explained, diagnosis) if diagnosis is not None else _undecided(explained))
     for line in _devices(explained):
         console.print(Padding(line, _INDENT, expand=False))
     for warning in explained.warnings:
@@ -141,8 +142,9 @@ def _show_diagnosis(
         _show_group(group, console, most_names, explained.reserved)
 
 
-def _undecided(pod: Pod) -> Text:
+def _undecided(explained: Explained) -> Text:
     """Say what a pod does that is not decided."""
+    pod, unserved = explained.pod, f" {explained.unserved}." if explained.unserved else ""
     if pod.is_terminal:
         return Text(f"Pod {pod.id} has ended.")
     if pod.is_deleting:
@@ -151,8 +153,10 @@ def _undecided(pod: Pod) -> Text:
         return Text.assemble(f"Pod {pod.id} is bound to node ", (pod.node_name, "green"), ".")
     if pod.scheduling_gates:
         gates = ", ".join(pod.scheduling_gates)
-        return Text(f"Pod {pod.id} has scheduling gates: {gates}. It is not scheduled until they are removed.")
-    return Text.assemble(f"Pod {pod.id} ", ("waits", "yellow"), ".")
+        return Text(
+            f"Pod {pod.id} has scheduling gates: {gates}. It is not scheduled until they are removed.{unserved}"
+        )
+    return Text.assemble(f"Pod {pod.id} ", ("waits", "yellow"), f".{unserved}")
 
 
 def _devices(explained: Explained) -> Iterator[Text]:
@@ -198,6 +202,7 @@ def document(explained: Explained) -> Json:
     return {
         "pod": str(explained.pod.id),
         "waits": explained.waits,
+        "unserved": explained.unserved or None,
         "bound": bool(explained.pod.node_name),
         "node": found.node or explained.pod.node_name or None,
         "reasons": [{"code": each.code.value, "message": each.message} for each in found.reasons],
@@ -225,8 +230,10 @@ def _head(explained: Explained, diagnosis: PodDiagnosis) -> Text:
     if diagnosis.is_bound:
         return _bound_head(diagnosis)
     if explained.unserved:
-        would = f" It would be placed on node {diagnosis.node} with that name." if diagnosis.node else ""
-        return Text.assemble(f"Pod {diagnosis.pod} ", ("waits", "yellow"), f": {explained.unserved}{would}")
+        text = Text.assemble(
+            f"Pod {diagnosis.pod} ", ("waits", "yellow"), f": {explained.unserved}. With that name it "
+        )
+        return text.append(f"would be placed on node {diagnosis.node}." if diagnosis.node else "would wait too.")
     if diagnosis.node:
         text = Text.assemble(f"Pod {diagnosis.pod} would be placed on node ", (diagnosis.node, "green"))
         return text.append(" by a decision now; the scheduler last said:" if explained.is_said_to_wait else ".")

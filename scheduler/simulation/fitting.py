@@ -12,6 +12,8 @@ import msgspec
 from msgspec.structs import replace
 from rich.text import Text
 
+from scheduler.settings import scheduler_names
+from scheduler.settings.scheduler_names import DEFAULT_SCHEDULER
 from scheduler.simulation import plan_output, printing, simulator
 from scheduler.simulation.moves import moves_output, planned_moves
 from scheduler.simulation.printing import counted
@@ -37,8 +39,6 @@ if TYPE_CHECKING:
     from scheduler.simulation.admission.quota_admission import CopyLimit, QuotaLedger
     from scheduler.simulation.case_builder import CaseBuilder
 
-DEFAULT_SCHEDULER: Final = "default-scheduler"
-"""What the API server sets as spec.schedulerName of a pod that names none."""
 MOST_COPIES: Final = 100_000
 _SPARE: Final = "~more"
 """The end of the name of a pod that is counted beside those that run; no object has a name like this."""
@@ -68,6 +68,15 @@ def names_no_scheduler(made: "CaseBuilder") -> bool:
     return names == {DEFAULT_SCHEDULER}
 
 
+def misspelt(made: "CaseBuilder", name: str, known: Collection[str] | None) -> tuple[str, ...]:
+    """Say of waiting pods of the manifests, which the case of a scheduler leaves out, that their names are misspelt."""
+    if known is None:
+        return ()
+    own = (pod for pod in made.pods if pod.id in made.own and not (pod.node_name or pod.is_terminal))
+    names = {pod.scheduler_name for pod in own} - {name}
+    return tuple(scheduler_names.unserved(each, known) for each in scheduler_names.misspelt(names, known))
+
+
 class Fit(NamedTuple):
     """
     The answer for the pods of a file.
@@ -75,7 +84,8 @@ class Fit(NamedTuple):
     `copies` is set where a count was asked for, up to `most`; a copy is `copy_size` pods, and `limit` is what the
     quotas admit. `moves` and `changes` say what would let the pods in that do not start, where the plan evicts nothing
     for them. `changes` are about `stuck`, one of these pods, and about its whole `gang` if it has one. `running` pods
-    run already where they are; `copies` counts them too.
+    run already where they are; `copies` counts them too. `unserved` says that nobody serves the schedulerName of the
+    pods: the answer is then that with a name that is served, and none of them starts.
     """
 
     result: SimulationResult
@@ -88,9 +98,12 @@ class Fit(NamedTuple):
     stuck: PodId | None = None
     gang: GangId | None = None
     running: int = 0
+    unserved: str = ""
 
     def fits(self, wanted: int) -> bool:
         """Whether all pods start now; with a count, whether `wanted` copies do."""
+        if self.unserved:
+            return False
         return self.copies.count >= wanted if self.copies is not None else not self.result.plan.unplaced
 
     @property
@@ -266,6 +279,7 @@ def document(found: Fit, wanted: int) -> dict[str, Any]:
     copies = found.copies
     return {
         "fits": found.fits(wanted),
+        "unserved": found.unserved or None,
         "plan": plan_output.document(found.result),
         "count": None
         if copies is None
@@ -288,7 +302,7 @@ def show(found: Fit, wanted: int, to: TextIO) -> None:
     """Print the answer in a sentence, then where the pods start, and what has to change for those that do not."""
     console = printing.console(to)
     colour = "green" if found.fits(wanted) else "yellow"
-    console.print(Text(sentence(found), colour))
+    console.print(Text(printing.visible(sentence(found)), colour))
     plan_output.show(found.result, to)
     if found.moves is not None:
         console.print("All of them fit after these moves (dovetail repair plan makes them one by one):")
@@ -320,6 +334,11 @@ def changes_title(found: Fit) -> str:
 
 def sentence(found: Fit) -> str:
     """Write the answer in a sentence."""
+    return scheduler_names.led(found.unserved, _answer(found))
+
+
+def _answer(found: Fit) -> str:
+    """Write the answer for pods with a name that is served."""
     plan = found.result.plan
     total = len(plan.placements) + len(plan.unplaced)
     if found.copies is not None:

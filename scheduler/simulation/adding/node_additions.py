@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 import solver
+from scheduler.settings import scheduler_names
 from scheduler.simulation import plan_output, printing
 from scheduler.simulation.adding import coming_nodes, confirmed_nodes
 from scheduler.simulation.adding.coming_nodes import ComingNodes
@@ -63,18 +64,19 @@ class NodeAdditions(NamedTuple):
     """
     The answer: the nodes, and a plan for the pods asked about, in which the others are `others`.
 
-    `coming` are nodes that are under way: they count as there.
+    `coming` are nodes that are under way: they count as there. `unserved` is as in `fitting.Fit`.
     """
 
     found: AddedNodes
     offered: OfferedNodes
     coming: ComingNodes
     result: SimulationResult
+    unserved: str = ""
 
     @property
     def starts(self) -> bool:
         """Whether all pods asked about start."""
-        return not self.result.plan.unplaced
+        return not (self.unserved or self.result.plan.unplaced)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -150,6 +152,7 @@ def document(answer: NodeAdditions) -> dict[str, Any]:
     price_of = {shape.name: shape.price for shape in shapes.shapes}
     return {
         "starts": answer.starts,
+        "unserved": answer.unserved or None,
         "shapes": [
             {"name": name, "count": count, "price": shapes.price(price_of[name]) if is_priced else None}
             for name, count in answer.counts.items()
@@ -174,7 +177,7 @@ def document(answer: NodeAdditions) -> dict[str, Any]:
 def show(answer: NodeAdditions, to: TextIO) -> None:
     """Print the answer in a sentence, the nodes by shape, then what runs where and what waits."""
     console = printing.console(to)
-    console.print(Text(sentence(answer), "green" if answer.starts else "yellow"))
+    console.print(Text(printing.visible(sentence(answer)), "green" if answer.starts else "yellow"))
     if answer.found.nodes:
         console.print(_table(answer))
     plan_output.show(answer.result, to)
@@ -184,6 +187,11 @@ def show(answer: NodeAdditions, to: TextIO) -> None:
 
 def sentence(answer: NodeAdditions) -> str:
     """Say which nodes to add and whether fewer would do."""
+    return scheduler_names.led(answer.unserved, _answer(answer))
+
+
+def _answer(answer: NodeAdditions) -> str:
+    """Say it of pods with a name that is served."""
     total = len(answer.result.plan.placements) + len(answer.result.plan.unplaced)
     if not total:
         return "No node has to be added: none of these pods waits."
@@ -193,7 +201,7 @@ def sentence(answer: NodeAdditions) -> str:
     if not answer.found.nodes:
         there = "that there are or that are coming" if answer.coming.nodes else "that there are"
         why = f"{'start' if total > 1 else 'starts'} on the nodes {there}"
-        if answer.starts:
+        if not answer.result.plan.unplaced:
             return f"No node has to be added: {pods} {why}."
         limited = any(reason.code is ReasonCode.NODE_LIMIT for each in answer.found.waiting for reason in each.reasons)
         why = "No more nodes can be had" if limited else "No node of these shapes helps"

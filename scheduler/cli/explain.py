@@ -161,9 +161,11 @@ def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
     object_name = f"{target.namespace}/{target.name}"
     wanted = planned_moves.scheduler_of(made.pods, kind, object_name)
     configured = running.chosen(wanted)
-    name, settings, unserved = configured.serving(wanted)
+    asked = planned_moves.pods_meant(made.pods, kind, object_name)
+    is_picked_up = any(pods[each.id].condition for each in asked if each.id in pods)
+    name, settings, unserved = configured.serving(wanted, is_picked_up=is_picked_up)
     groups = tuple(change.value for change in found.changes if isinstance(change.value, PodGroup))
-    joining = {pod.id for pod in planned_moves.pods_meant(made.pods, kind, object_name) if unserved}
+    joining = {pod.id for pod in asked if unserved}
     case = simulator.recorded(made.case(name, joining), settings, name, running.reservations(made.pods))
     namespaces = frozenset(change.key for change in found.changes if isinstance(change.value, Namespace))
     known = KnownObjects(made.pods, tuple(each.id[:2] for each in groups), namespaces)

@@ -233,13 +233,19 @@ def _head(explained: Explained, diagnosis: PodDiagnosis) -> Text:
         text = Text.assemble(
             f"Pod {diagnosis.pod} ", ("waits", "yellow"), f": {explained.unserved}. With that name it "
         )
-        return text.append(f"would be placed on node {diagnosis.node}." if diagnosis.node else "would wait too.")
+        if diagnosis.node:
+            return text.append(f"would be placed on node {diagnosis.node}.")
+        return _with_nodes(text.append("would wait too."), diagnosis)
     if diagnosis.node:
         text = Text.assemble(f"Pod {diagnosis.pod} would be placed on node ", (diagnosis.node, "green"))
         return text.append(" by a decision now; the scheduler last said:" if explained.is_said_to_wait else ".")
     if explained.reserved:
         return _reserved_head(explained.reserved, diagnosis)
-    text = Text.assemble(f"Pod {diagnosis.pod} ", ("waits", "yellow"), ".")
+    return _with_nodes(Text.assemble(f"Pod {diagnosis.pod} ", ("waits", "yellow"), "."), diagnosis)
+
+
+def _with_nodes(text: Text, diagnosis: PodDiagnosis) -> Text:
+    """Say on how many nodes a pod that waits would fit."""
     fitting = sum(len(group.nodes) for group in diagnosis.nodes if group.fits)
     if fitting:
         text.append(f" It would fit alone on {counted(fitting, 'node')}{_lost(diagnosis)}.")

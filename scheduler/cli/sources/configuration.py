@@ -53,20 +53,22 @@ class Configuration(NamedTuple):
 
         return served(self.settings, scheduler_name or "")
 
-    def serving(self, named: str, chosen: str | None = None) -> "Serving":
+    def serving(self, named: str, chosen: str | None = None, *, is_picked_up: bool = False) -> "Serving":
         """
         Say who decides about pods that name a scheduler: the one that serves them, or is meant by their name.
 
-        With a `chosen` one that decides, whoever serves it.
+        With a `chosen` one that decides, whoever serves it. A pod with a condition `is_picked_up`: where no Dovetail
+        runs in the cluster, one outside of it may serve the name.
         """
         from scheduler.settings import scheduler_names  # noqa: PLC0415 - as above
 
         name = chosen or named
-        said = scheduler_names.unserved(name, self.scheduler_names) if self.scheduler_names else ""
+        known = None if is_picked_up and self.runs_nowhere else self.scheduler_names
+        said = scheduler_names.unserved(name, known) if known else ""
         if said and chosen:
             warn(f"{said}. The answer is what a scheduler with that name would decide")
             said = ""
-        instead = scheduler_names.served_instead(name, self.scheduler_names) if said and self.scheduler_names else name
+        instead = scheduler_names.served_instead(name, known) if said and known else name
         return Serving(*self.served(instead), said)
 
 

@@ -43,6 +43,7 @@ MOST_COPIES: Final = 100_000
 _SPARE: Final = "~more"
 """The end of the name of a pod that is counted beside those that run; no object has a name like this."""
 _NO_COPY: Final = CopyCount(count=0, bound=0, is_proven=True)
+_OF_QUOTAS: Final = "DeviceQuotas leave no more to the namespace (dovetail quota)"
 _COUNT_SECONDS: Final = 10.0
 _MOVES_SECONDS: Final = 10.0
 _MOST_MOVED_FOR: Final = 64
@@ -85,7 +86,8 @@ class Fit(NamedTuple):
     quotas admit. `moves` and `changes` say what would let the pods in that do not start, where the plan evicts nothing
     for them. `changes` are about `stuck`, one of these pods, and about its whole `gang` if it has one. `running` pods
     run already where they are; `copies` counts them too. `unserved` says that nobody serves the schedulerName of the
-    pods: the answer is then that with a name that is served, and none of them starts.
+    pods: the answer is then that with a name that is served, and none of them starts. `bound` is the quota or held
+    room for which a pod waits, or for which no more copies start.
     """
 
     result: SimulationResult
@@ -99,6 +101,7 @@ class Fit(NamedTuple):
     gang: GangId | None = None
     running: int = 0
     unserved: str = ""
+    bound: str = ""
 
     def fits(self, wanted: int) -> bool:
         """Whether all pods start now; with a count, whether `wanted` copies do."""
@@ -114,9 +117,9 @@ class Fit(NamedTuple):
     @property
     def refusal(self) -> str:
         """Why a quota refuses one copy more than start; empty where no quota ends the count."""
-        if self.copies is None or self.limit is None or self.is_cut or self.copies.count < self.limit.most:
+        if self.copies is None or self.is_cut:
             return ""
-        return self.limit.refusal
+        return self.bound if self.limit is None or self.copies.count < self.limit.most else self.limit.refusal
 
 
 class RunningOfFile(NamedTuple):
@@ -211,7 +214,7 @@ def fit(
     unit = replace(left.batch, pods=spares) if spares else _unit(left.batch)
     left = replace(left, batch=left.batch.without({pod.id for pod in spares}))
     result = simulator.answer(left, cache)
-    found = Fit(result, None, len(unit.pods), running=count)
+    found = Fit(result, None, len(unit.pods), running=count, bound=plan_output.limit_of(left, result.plan))
     if most is not None:
         charged = (left.batch.pods, unit.pods) if running is None else (running.pods, running.pods[:1])
         limit = None if quotas is None else quotas.copies(*charged)
@@ -221,6 +224,9 @@ def fit(
         copies = max_count(left.snapshot, unit, left.policy, budget, room, cache=cache) if room else _NO_COPY
         copies = replace(copies, count=copies.count + count, bound=copies.bound + count)
         found = found._replace(copies=copies, most=most, limit=limit)
+        if not found.refusal and left.snapshot.quotas and room > copies.count - count:
+            free = max_count(replace(left.snapshot, quotas=()), unit, left.policy, budget, room, cache=cache)
+            found = found._replace(bound=_OF_QUOTAS if free.count > copies.count - count else "")
     evicting = {each.pod for preemption in result.plan.preemptions for each in preemption.placements}
     stuck = [each.pod for each in result.plan.unplaced if each.pod not in evicting and not _is_absent(each)]
     if not stuck:
@@ -280,6 +286,7 @@ def document(found: Fit, wanted: int) -> dict[str, Any]:
     return {
         "fits": found.fits(wanted),
         "unserved": found.unserved or None,
+        "bound": found.bound or None,
         "plan": plan_output.document(found.result),
         "count": None
         if copies is None
@@ -362,7 +369,8 @@ def _plan(found: Fit) -> str:
         return f"It fits: {counted(total, 'pod')} would start now."
     victims = sum(len(each.victims) for each in plan.preemptions)
     after = f", and more after the eviction of {counted(victims, 'pod')}" if victims else ""
-    return f"It does not fit: {len(plan.placements)} of {counted(total, 'pod')} would start now{after}."
+    why = f": {found.bound}" if found.bound else ""
+    return f"It does not fit: {len(plan.placements)} of {counted(total, 'pod')} would start now{after}{why}."
 
 
 def _count(copies: CopyCount, found: Fit) -> str:

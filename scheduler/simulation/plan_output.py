@@ -18,13 +18,16 @@ from scheduler.kube import encode
 from scheduler.simulation import printing
 from scheduler.simulation.printing import counted, pool_name, runs
 from scheduler.simulation.simulator import SimulationResult, named
+from scheduler.worker.recording import Record
 from solver.domain import (
     Allocation,
     ClaimId,
     DeviceResult,
     Placement,
+    Plan,
     Preemption,
     Reason,
+    ReasonCode,
     SearchReport,
     SearchStatus,
     Unplaced,
@@ -228,6 +231,21 @@ def _reasons(reasons: Iterable[Reason]) -> Text:
     for reason, message, _ in split:
         text.append("\n" if text else "").append(f"{nodes_of(reason)}{message}", "yellow")
     return text
+
+
+def limit_of(asked: Record, plan: Plan) -> str:
+    """Say which quota or held room keeps a pod waiting that a plan leaves out, the first of them; "" for none."""
+    not_made, pods = dict(asked.not_made), {pod.id: pod for pod in asked.batch.pods}
+    for each in plan.unplaced:
+        refused = (entry.refusal for entry in pods[each.pod].claims)
+        if said := next(filter(None, (not_made.get(each.pod, ""), *refused)), ""):
+            return said
+        for reason in each.reasons:
+            if reason.code in {ReasonCode.QUOTA_EXCEEDED, ReasonCode.NODE_RESERVED}:
+                return reason.message
+            if reason.code is ReasonCode.ROOM_HELD:
+                return f"{counted(reason.node_count, 'node')} would do, but the room is held for other pods to come"
+    return ""
 
 
 def nodes_of(reason: Reason) -> str:

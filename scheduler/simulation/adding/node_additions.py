@@ -64,7 +64,7 @@ class NodeAdditions(NamedTuple):
     """
     The answer: the nodes, and a plan for the pods asked about, in which the others are `others`.
 
-    `coming` are nodes that are under way: they count as there. `unserved` is as in `fitting.Fit`.
+    `coming` are nodes that are under way: they count as there. `unserved` and `bound` are as in `fitting.Fit`.
     """
 
     found: AddedNodes
@@ -72,6 +72,7 @@ class NodeAdditions(NamedTuple):
     coming: ComingNodes
     result: SimulationResult
     unserved: str = ""
+    bound: str = ""
 
     @property
     def starts(self) -> bool:
@@ -111,7 +112,8 @@ def find(asked: Record, own: Collection[PodId], offered: OfferedNodes) -> NodeAd
     placed = tuple(each for each in plan.placements if each.pod not in own)
     waiting = sum(each.pod not in own for each in plan.unplaced)
     result = dataclasses.replace(result, others=OtherPods(placed, waiting))
-    return NodeAdditions(found, offered, coming, result)
+    bound = plan_output.limit_of(msgspec.structs.replace(asked, batch=batch), result.plan)
+    return NodeAdditions(found, offered, coming, result, bound=bound)
 
 
 def _concerned(asked: Record, own: Collection[PodId]) -> Batch:
@@ -153,6 +155,7 @@ def document(answer: NodeAdditions) -> dict[str, Any]:
     return {
         "starts": answer.starts,
         "unserved": answer.unserved or None,
+        "bound": answer.bound or None,
         "shapes": [
             {"name": name, "count": count, "price": shapes.price(price_of[name]) if is_priced else None}
             for name, count in answer.counts.items()
@@ -205,7 +208,8 @@ def _answer(answer: NodeAdditions) -> str:
             return f"No node has to be added: {pods} {why}."
         limited = any(reason.code is ReasonCode.NODE_LIMIT for each in answer.found.waiting for reason in each.reasons)
         why = "No more nodes can be had" if limited else "No node of these shapes helps"
-        return f"{why}: {started} of {counted(total, 'pod')} would start on those that exist."
+        bound = f": {answer.bound}" if answer.bound else ""
+        return f"{why}: {started} of {counted(total, 'pod')} would start on those that exist{bound}."
     parts = [f"{count} × {name}" for name, count in answer.counts.items()]
     price = answer.offered.shapes.price(answer.found.price)
     cost = f" for {price}" if price else ""

@@ -121,6 +121,11 @@ class ExplainedGang(NamedTuple):
     more_kinds: int = 0
     conditions: tuple[tuple[str, str, str, str], ...] = ()
 
+    @property
+    def workload(self) -> str:
+        """The object that a person made, of whose pods the gang is; "" if not known."""
+        return next((pod.workload for pod in (*self.waiting, *self.bound) if pod.workload), "")
+
 
 class GangObjects(NamedTuple):
     """
@@ -199,6 +204,7 @@ def gang_document(found: ExplainedGang) -> dict[str, Any]:
     """Convert the explanation of a gang to plain values."""
     return {
         "gang": str(found.name),
+        "workload": found.workload or None,
         "waits": found.waits,
         "minCount": found.gang.min_count if found.gang is not None else None,
         "bound": [{"pod": str(pod.id), "node": pod.node_name} for pod in found.bound],
@@ -234,7 +240,8 @@ def _gang_lines(found: ExplainedGang, most: int | None) -> Iterator[str]:
     if found.waiting:
         is_all = found.fitting_count == len(found.waiting)
         fit = f" Without the gang's rules, {'all' if is_all else found.fitting_count} of those that wait would fit now."
-    yield f"Gang {found.name}: {state}{fit}"
+    of_workload = f" of {found.workload}" if found.workload else ""
+    yield f"Gang {found.name}{of_workload}: {state}{fit}"
     for pod in found.bound[:most]:
         yield f"  {pod.id} is bound to node {pod.node_name}"
     if most is not None and len(found.bound) > most:

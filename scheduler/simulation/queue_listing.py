@@ -136,7 +136,8 @@ def _folded(pods: Sequence[WaitingPod], now: dt.datetime) -> Iterator[Row]:
         first, *others = same
         if others:
             since = min(each.since for each in (first, *others))
-            name = f"gang/{first.gang} ({1 + len(others)} pods)"
+            of_workload = f" of {first.workload}" if first.workload else ""
+            name = f"gang/{first.gang} ({1 + len(others)} pods{of_workload})"
             yield _row(replace(first, name=name, since=since), now)
         else:
             yield _row(first, now)

@@ -356,6 +356,15 @@ def gang(tmp_path: Path) -> Path:
     return tmp_path / "case.json"
 
 
+def test_a_gang_of_a_job_is_named_with_it(gang: Path, tmp_path: Path, capsys: Capture) -> None:
+    asked = simulator.load(gang)
+    labels, job = (("batch.kubernetes.io/job-name", "train"),), Controller(kind="Job", uid="job")
+    pods = tuple(replace(pod, labels=labels, controller=job) for pod in asked.batch.pods)
+    simulator.save(tmp_path / "job.json", replace(asked, batch=replace(asked.batch, pods=pods)), keep_parameters=False)
+    assert m.run("explain", "gang/t", "--snapshot", tmp_path / "job.json") == 1
+    assert capsys.readouterr().out.startswith("Gang default/t of Job train: 1 pod bound, 2 waiting")
+
+
 def test_a_gang_says_what_runs_and_how_many_of_the_others_fit(gang: Path, capsys: Capture) -> None:
     assert m.run("explain", "gang/t", "--snapshot", gang) == 1
     lines = capsys.readouterr().out.splitlines()

@@ -11,7 +11,7 @@ from scheduler.kube.pod_writes import PendingPod, PodScheduled
 from scheduler.queue import SchedulingQueue, in_queue_order
 from scheduler.simulation import queue_listing
 from scheduler.status import waiting_pods
-from solver.domain import Pod
+from solver.domain import Controller, Pod
 from tests.support import builders as b
 
 NAMES = ("dovetail",)
@@ -191,3 +191,29 @@ def test_the_line_below_the_list() -> None:
         "2 more pods wait. Dovetail schedules no pod with schedulerName dovetial: it serves dovetail. Write "
         "schedulerName: dovetail; that of a pod that exists cannot be changed, so make the pod anew."
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "workload"),
+    [
+        ("Job", {"batch.kubernetes.io/job-name": "train"}, "Job train"),
+        ("Job", {"batch.kubernetes.io/job-name": "t-w-0", "jobset.sigs.k8s.io/jobset-name": "train"}, "JobSet train"),
+        ("StatefulSet", {"leaderworkerset.sigs.k8s.io/name": "serve"}, "LeaderWorkerSet serve"),
+        ("PyTorchJob", {"training.kubeflow.org/job-name": "tune"}, "PyTorchJob tune"),
+        ("RayCluster", {"ray.io/cluster": "ray"}, "RayCluster ray"),
+        ("ReplicaSet", {"app": "web"}, ""),
+        ("", {"batch.kubernetes.io/job-name": "train"}, ""),
+    ],
+)
+def test_a_gang_is_named_with_the_object_that_a_person_made(kind: str, labels: dict[str, str], workload: str) -> None:
+    """A pod without a controller may have any labels."""
+    controller = Controller(kind=kind, uid="u") if kind else None
+    pods = [
+        replace(b.member(created(name, 1), "g"), labels=tuple(sorted(labels.items())), controller=controller)
+        for name in ("a", "b")
+    ]
+    found = queue_listing.listed([PendingPod(pod, None) for pod in pods], NAMES)
+    assert [each.workload for each in found] == [workload] * 2
+    to = io.StringIO()
+    queue_listing.show(found, to, NOW, is_wide=False, namespace="default")
+    assert f"  gang/g (2 pods{f' of {workload}' if workload else ''})  " in to.getvalue()

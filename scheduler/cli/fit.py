@@ -18,7 +18,6 @@ from scheduler.cli.arguments import (
     refuse,
     report,
     say,
-    warn,
 )
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.sources import shape_arguments
@@ -107,8 +106,7 @@ def execute(options: argparse.Namespace) -> int:
     configured = running.chosen(chosen)
     serving = configured.serving(chosen, options.scheduler_name)
     misspelt = fitting.misspelt(made, chosen, configured.scheduler_names)
-    for each in misspelt:
-        warn(each)
+    report(misspelt, ())
     case = made.case(serving.name, made.own if serving.unserved else ())
     if not case.own:
         report(case.warnings, case.problems)

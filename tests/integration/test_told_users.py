@@ -167,7 +167,8 @@ def test_a_missing_template_is_named(growing: World, start: Start) -> None:
     growing.add_nodes(1, devices=1)
     start()
     growing.pod("p", template="not-there")
-    words = "ResourceClaimTemplate not-there does not exist; the pod waits for it (spec.resourceClaims[0].resourceClaimTemplateName)."
+    words = "ResourceClaimTemplate not-there does not exist; the pod waits for it "
+    words += "(spec.resourceClaims[0].resourceClaimTemplateName)."
     wait_until(lambda: words in str(growing.condition("p").get("message")))
 
     growing.template("not-there")

@@ -14,8 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TextIO
 
 import msgspec
-from rich import box
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
 import solver
@@ -182,7 +181,7 @@ def show(answer: NodeAdditions, to: TextIO) -> None:
     console = printing.console(to)
     console.print(Text(printing.visible(sentence(answer)), "green" if answer.starts else "yellow"))
     if answer.found.nodes:
-        console.print(_table(answer))
+        _show_nodes(answer, console)
     plan_output.show(answer.result, to)
     for line in notes(answer):
         console.print(Text(printing.visible(line), "yellow"))
@@ -259,22 +258,20 @@ def _claims(names: Sequence[str]) -> str:
     return f"{'NodeClaim' if len(names) == 1 else 'NodeClaims'} {', '.join(names)}"
 
 
-def _table(answer: NodeAdditions) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
-    table.add_column("ADD", justify="right")
-    table.add_column("SHAPE", overflow="fold", max_width=40)
-    if answer.offered.shapes.unit is not None:
-        table.add_column("PRICE", justify="right")
-    table.add_column("PODS THAT START THERE", overflow="fold", ratio=1)
+def _show_nodes(answer: NodeAdditions, console: Console) -> None:
+    shapes, result = answer.offered.shapes, answer.result
     shape_of = {each.name: each.shape for each in answer.found.nodes}
     pods: defaultdict[str, list[str]] = defaultdict(list)
-    for placement in (*answer.result.plan.placements, *(answer.result.others.placed if answer.result.others else ())):
+    for placement in (*result.plan.placements, *(result.others.placed if result.others else ())):
         if placement.node in shape_of:
             pods[shape_of[placement.node]].append(str(placement.pod).removeprefix("default/"))
-    price_of = {shape.name: shape.price for shape in answer.offered.shapes.shapes}
+    price_of = {shape.name: shape.price for shape in shapes.shapes}
+    rows = []
     for name, count in answer.counts.items():
         names = list(printing.runs(sorted(pods[name])))
         shown = [*names[:_MOST_NAMES], *([f"… {len(pods[name])} pods in all"] if len(names) > _MOST_NAMES else [])]
-        price = [answer.offered.shapes.price(count * price_of[name])] if answer.offered.shapes.unit is not None else []
-        table.add_row(str(count), Text(name, "green"), *price, Text(printing.visible(", ".join(shown))))
-    return table
+        price = [Text(shapes.price(count * price_of[name]))] if shapes.unit is not None else []
+        starting = Text(printing.visible(", ".join(shown)))
+        rows.append((Text(str(count)), Text(printing.visible(name), "green"), *price, starting))
+    prices = ("PRICE",) if shapes.unit is not None else ()
+    printing.show_table(console, ("ADD", "SHAPE", *prices, "PODS THAT START THERE"), rows, numbers={"ADD"})

@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # these take a second to import
 
     from scheduler.simulation.adding.karpenter_objects import KarpenterObjects
     from scheduler.simulation.admission.quota_admission import QuotaLedger
+    from scheduler.simulation.case_builder import CaseBuilder
     from scheduler.simulation.fitting import FileInPlace
     from scheduler.simulation.simulator import SimulationCase
     from scheduler.worker.recording import Record
@@ -98,11 +99,7 @@ def execute(options: argparse.Namespace) -> int:
 
     found = found or case_builder.CaseBuilder.as_cluster(of_cluster)
     made = case_builder.CaseBuilder.of(found, asked)
-    try:
-        chosen = options.scheduler_name or fitting.scheduler_of(made)
-    except fitting.SchedulerNameError as error:
-        slips = "".join(f". {each}" for each in fitting.misspelt(made, "", running.chosen().scheduler_names))
-        raise UsageError(f"{error}: choose with --scheduler-name{slips}") from error
+    chosen = options.scheduler_name or _scheduler_of(made, running)
     configured = running.chosen(chosen)
     serving = configured.serving(chosen, options.scheduler_name)
     misspelt = fitting.misspelt(made, chosen, configured.scheduler_names)
@@ -121,6 +118,17 @@ def execute(options: argparse.Namespace) -> int:
         status = _as_it_is(options, about, wanted)
     status = ExitStatus.NO if misspelt else status
     return ExitStatus.WRONG if case.problems else completed(status, found.forbidden, is_configured=running.is_known)
+
+
+def _scheduler_of(made: "CaseBuilder", running: ConfigurationReader) -> str:
+    """Return the scheduler that the pods of the file name. Raise `UsageError` where they name several."""
+    from scheduler.simulation import fitting  # noqa: PLC0415 - as above
+
+    try:
+        return fitting.scheduler_of(made)
+    except fitting.SchedulerNameError as error:
+        slips = "".join(f". {each}" for each in fitting.misspelt(made, "", running.chosen().scheduler_names))
+        raise UsageError(f"{error}: choose with --scheduler-name{slips}") from error
 
 
 def _in_place(case: "SimulationCase", record: "Record", gone: "Sequence[Pod | Claim]") -> "FileInPlace":

@@ -35,6 +35,8 @@ WIDTH: Final = 100
 """Columns if the output is not a terminal, and the most columns on one."""
 _MOST_NAMES: Final = 6
 _INDENT: Final = (0, 0, 0, 2)
+_MOST_REQUEST: Final = 16
+"""Characters of a request's name beside its numbers, on 80 columns."""
 _HEADS: Final = ("REQUEST", "NEEDS", "MATCH", "IN USE", "TAINTED", "FREE", "ALIGNED", "FIT TOGETHER")
 
 _BEYOND_NODES: Final = frozenset(
@@ -306,7 +308,8 @@ def _show_group(
     for line in (*group.objections, *group.pools):
         console.print(Padding(Text(line, "yellow"), _INDENT, expand=False))
     if group.requests and matches:
-        console.print(Padding(_numbers(group.requests), _INDENT, expand=False))
+        for part in _numbers(group.requests):
+            console.print(Padding(part, _INDENT, expand=False))
     for each in group.requests:
         if each.left_out:
             console.print(Padding(Text(f"{each.request}: {', '.join(each.left_out)}", "yellow"), _INDENT, expand=False))
@@ -320,16 +323,27 @@ def _numbered(name: str) -> list[tuple[bool, int, str]]:
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d{1,18})", name)]
 
 
-def _numbers(requests: Sequence[RequestCount]) -> Table:
+def _numbers(requests: Sequence[RequestCount]) -> Iterator[Table | Text]:
+    """Yield the table of requests; where a name has no room beside its numbers, it stands above a table of its own."""
+    if max(len(each.request) for each in requests) <= _MOST_REQUEST:
+        yield _table(requests, _HEADS)
+        return
+    for each in requests:
+        yield Text(each.request)
+        yield _table([each], _HEADS[1:])
+
+
+def _table(requests: Sequence[RequestCount], heads: Sequence[str]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for number, head in enumerate(_HEADS):
-        table.add_column(head, justify="right" if number else "left", overflow="fold")
+    for head in heads:
+        table.add_column(head, justify="left" if head == _HEADS[0] else "right", overflow="fold")
     for each in requests:
         aligned = "-" if each.aligned is None else str(each.aligned)
         needed = str(each.needed) if each.needed else "all"
         together = "?" if each.together is None else str(each.together)
         counts = map(str, (each.matching, each.in_use, each.tainted, each.free))
-        table.add_row(Text(each.request), needed, *counts, aligned, together if each.needed else "-")
+        cells: tuple[Text | str, ...] = (Text(each.request), needed, *counts, aligned, together if each.needed else "-")
+        table.add_row(*cells[-len(heads) :])
     return table
 
 

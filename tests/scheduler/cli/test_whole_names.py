@@ -10,9 +10,11 @@ import pytest
 from rich.text import Text
 
 from scheduler.simulation import printing
+from tests.scheduler.cli.test_explain_command import save
 from tests.scheduler.cli.test_quota_command import quota
 from tests.scheduler.cli.test_repair_plan import runs
 from tests.scheduler.cli.test_simulated_preemption import CONFIG
+from tests.support import builders as b
 from tests.support import manifests as m
 
 WIDTH = 80
@@ -114,3 +116,18 @@ def test_without_room_for_a_name_it_has_a_line_of_its_own() -> None:
         "    it waits, as others do, for long",
         "",
     ]
+
+
+@pytest.mark.parametrize("length", [16, 57])
+def test_explain_names_requests_whole(length: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = long("gpus", length)
+    objects = (b.node("n1"), b.gpu_slice("n1", count=2), b.gpu_class(), b.claim("c", b.request(name, count=3)))
+    asked = save(tmp_path / "case.json", *objects, pods=(b.pod("p", "c"),))
+    to = Terminal()
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
+    monkeypatch.setattr(sys, "stdout", to)
+    assert m.run("explain", "p", "--snapshot", asked) == 1
+    text = re.sub(r"\x1b\[\d*m", "", to.getvalue())
+    (heads,) = (line for line in text.splitlines() if "NEEDS" in line)
+    assert ("REQUEST" in heads) == (length == 16)
+    assert "-xxx" not in text.replace(name, "")

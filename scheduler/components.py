@@ -211,13 +211,15 @@ def _holds(
         check.degrade(f"no Workload is let in: {unheld}")
         return keeper, None
     check.succeed("standing by")
-    return keeper, PlacementCheck(
+    placement_check = PlacementCheck(
         *access[:2],
         WorkloadRooms(keeper, hold_seconds=min(settings.hold_seconds, limits.max_seconds)),
         context.settings.scheduler_names,
         park_after_seconds=settings.park_after_seconds,
         told=(context.metrics, check),
     )
+    waker.subscribers.append(placement_check.held_may_be_less)
+    return keeper, placement_check
 
 
 def _isolated_lane(

@@ -23,6 +23,8 @@ class QueueWaker:
 
     def __init__(self, cluster: Cluster, queue: SchedulingQueue, clock: Callable[[], float]) -> None:
         self.changed: Final = asyncio.Event()
+        self.subscribers: Final[list[Callable[[], object]]] = []
+        """Called after each turn: something may have come free that others than pods in the queue wait for."""
         self._cluster: Final = cluster
         self._queue: Final = queue
         self._clock: Final = clock
@@ -50,6 +52,8 @@ class QueueWaker:
             self.changed.set()
             if self._waiting:
                 asyncio.get_running_loop().call_soon(self._go_on)
+        for tell in self.subscribers:
+            tell()
 
     def _follow(self, transition: Transition) -> None:
         if isinstance(transition.after, DeviceHold):

@@ -76,9 +76,11 @@ def _served(problem: Problem, solution: Solution) -> Iterator[ServedComponents]:
         parts = problem.classes[choice.pod_class].parts
         yield ServedComponents(choice.node, problem.group(choice.node), parts, choice.picks)
     for shared in solution.shared.values():
-        yield ServedComponents(
-            shared.node, shared.described(problem), problem.shared[shared.shared].parts, shared.picks
-        )
+        yield _served_shared(problem, shared)
+
+
+def _served_shared(problem: Problem, shared: SharedChoice) -> ServedComponents:
+    return ServedComponents(shared.node, shared.described(problem), problem.shared[shared.shared].parts, shared.picks)
 
 
 class TakenDevices(NamedTuple):
@@ -135,23 +137,19 @@ class NodeUse(NamedTuple):
 
 def node_uses(problem: Problem, solution: Solution) -> Iterator[tuple[int, NodeUse]]:
     """Go through nodes and what is taken there; equal choices are counted once, since most of thousands are equal."""
-    known: dict[tuple[int, int, tuple[tuple[Pick, ...], ...]], NodeUse] = {}
+    known: dict[tuple[tuple[Part, ...], int, tuple[tuple[Pick, ...], ...]], NodeUse] = {}
     group_of = problem.layout.group_of
     for choice in solution.choices:
-        key = (choice.pod_class, group_of[choice.node], choice.picks)
+        parts = problem.classes[choice.pod_class].parts
+        key = (parts, group_of[choice.node], choice.picks)
         use = known.get(key)
         if use is None:
-            parts = problem.classes[choice.pod_class].parts
             use = known[key] = use_of(
                 problem, ServedComponents(choice.node, problem.group(choice.node), parts, choice.picks)
             )
         yield choice.node, use
     for shared in solution.shared.values():
-        parts = problem.shared[shared.shared].parts
-        yield (
-            shared.node,
-            use_of(problem, ServedComponents(shared.node, shared.described(problem), parts, shared.picks)),
-        )
+        yield shared.node, use_of(problem, _served_shared(problem, shared))
 
 
 def use_of(problem: Problem, served: ServedComponents) -> NodeUse:
@@ -183,15 +181,27 @@ def quotas_beside(problem: Problem, solution: Solution) -> QuotaLimits:
     if not rules.limits:
         return rules
     units, nodes = Counter[int](), defaultdict[int, set[int]](set)
-    owners = [(rules.of_class.get(each.pod_class, ()), each.node) for each in solution.choices]
-    owners += [(rules.of_shared.get(each.shared, ()), each.node) for each in solution.shared.values()]
-    for (numbers, node), (counted, local) in zip(owners, _counts(problem, solution), strict=True):
+    equal = defaultdict[tuple[int, int, tuple[tuple[Pick, ...], ...]], list[int]](list)
+    group_of = problem.layout.group_of
+    for choice in solution.choices:
+        if choice.pod_class in rules.of_class:
+            equal[choice.pod_class, group_of[choice.node], choice.picks].append(choice.node)
+    owners = [
+        (rules.of_class[index], ServedComponents(at[0], problem.group(at[0]), problem.classes[index].parts, picks), at)
+        for (index, _, picks), at in equal.items()
+    ]
+    owners += [
+        (rules.of_shared.get(shared.shared, ()), _served_shared(problem, shared), [shared.node])
+        for shared in solution.shared.values()
+    ]
+    for numbers, served, at in owners:
+        counted, local = _counted(problem, served)
         for number in numbers:
             limit = rules.limits[number]
             if not limit.counts_nodes:
-                units[number] += counted[limit.position]
-            elif local[limit.position] and node not in limit.nodes:
-                nodes[number].add(node)
+                units[number] += counted[limit.position] * len(at)
+            elif local[limit.position]:
+                nodes[number].update(node for node in at if node not in limit.nodes)
     added = {**units, **{number: len(each) for number, each in nodes.items()}}
     return rules.with_held(added, {number: rules.limits[number].nodes | each for number, each in nodes.items()})
 

@@ -22,7 +22,7 @@ from scheduler.backoff import Cooldown
 from scheduler.change import Kind, Transition
 from scheduler.cluster import Cluster
 from scheduler.cluster.holds.held_conflicts import lost_seats
-from scheduler.holds.hold_bounds import first_objection, refusals
+from scheduler.holds.hold_bounds import HoldBounds, first_objection
 from scheduler.holds.hold_owners import HoldOwners
 from scheduler.kube import hold_writes
 from scheduler.kube.client import Client
@@ -116,7 +116,7 @@ class HoldKeeper:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._client, self._writer, self._cluster = access
-        self._limits: Final = limits
+        self.bounds: Final = HoldBounds(self._cluster.holds, limits)
         self._metrics: Final = metrics
         self._wake: Final = wake
         self._unavailable: Final = unavailable
@@ -209,7 +209,7 @@ class HoldKeeper:
     def why_not(self, request: HoldRequest, hold: DeviceHold | None = None) -> str:
         """Say which limit keeps room from being held now; empty where none does."""
         hold = hold or self._wanted(request)
-        found = refusals(hold, request.seconds, self._cluster.holds, self._limits, has_quota=request.has_quota)
+        found = self.bounds.refusals(hold, request.seconds, has_quota=request.has_quota)
         return self._unavailable or next(found, "")
 
     async def _stored(self, hold: DeviceHold) -> DeviceHold:

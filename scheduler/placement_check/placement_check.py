@@ -16,9 +16,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
-
-import msgspec
+from typing import Any, Final
 
 from scheduler.change import is_older
 from scheduler.cluster import Unit
@@ -44,6 +42,8 @@ from scheduler.placement_check.check_states import (
     duty,
     next_step,
 )
+from scheduler.placement_check.hold_line import HoldLine
+from scheduler.placement_check.known_workloads import KnownWorkload, KnownWorkloads
 from scheduler.placement_check.kueue_objects import PENDING, REJECTED, KueueWorkload, grows_beside_running_pods
 from scheduler.placement_check.kueue_objects_watch import KueueObjects
 from scheduler.placement_check.podset_pods import MissingPartError, Part, is_expected, workload_of
@@ -62,15 +62,6 @@ _REPORT_SECONDS: Final = 5.0
 _WITHOUT_ROOM: Final = frozenset({Duty.NONE, Duty.WATCH})
 
 _log: Final = logs.logger()
-
-
-class _Known(NamedTuple):
-    """What is known of a Workload while its uid and duty stay, and since when these are so."""
-
-    uid: str
-    duty: Duty
-    since: float
-    memory: CheckMemory = CheckMemory()
 
 
 class PlacementCheck:
@@ -105,8 +96,9 @@ class PlacementCheck:
         """Workloads (and checks) of which a state is being written, or room is being held."""
         self._written: Final[dict[str, str]] = {}
         """The version that the last write has made: what the watch shows before it is of the past."""
-        self._known: Final[dict[str, _Known]] = {}
+        self._known: Final = KnownWorkloads(clock)
         self._queue: Final = WorkloadQueue(scheduler_names)
+        self._line: Final = HoldLine(rooms.keeper.bounds.leave)
         self._objects: Final = KueueObjects(
             client,
             on_workload=self._look_at,
@@ -127,25 +119,18 @@ class PlacementCheck:
                 turns = LoopTurns()
                 while True:
                     self._changed.clear()
-                    self._report()
                     await self._act_on_all(turns)
                     await self._queue.flush(turns)
                     await self._until_due()
         finally:
             await self._tasks.finish()
 
-    def _report(self) -> None:
-        """Say in the health check whether Kueue's objects are followed: nothing else depends on them."""
-        if problem := self._objects.problem:
-            self._health.degrade(problem)
-        else:
-            self._health.succeed()
-
     # what decisions say
 
     def placed(self, unit: Unit, pods: Mapping[PodId, Pod]) -> None:
         """Take a place for all pods of a Workload: its room is held at once, or the Workload becomes active."""
         key = workload_of(unit.placements[0].pod)
+        self._line.leave(key)
         known, workload = self._known.get(key), self._objects.workloads.get(key)
         if any(not is_expected(each.pod) or workload_of(each.pod) != key for each in unit.placements):
             self._refuse_shared(unit, pods)
@@ -153,10 +138,10 @@ class PlacementCheck:
             self._give_back(unit, pods, _again("the Workload has changed"))
         elif known.duty is Duty.WATCH:
             if why := self._rooms.why_not(workload, unit, pods):  # it would be parked again
-                self._give_back(unit, pods, _again(f"no room can be held: {why}"))
+                self._no_room_held(workload, unit, pods, why)
                 return
             self._give_back(unit, pods, ())
-            self._set(key, is_placed=True)
+            self._known.note(key, is_placed=True)
             self._look_at(key)
         elif key in self._holding or self._rooms.room(workload.uid) is not RoomState.NONE:
             self._give_back(unit, pods, _again("the room that was held for it before is not free yet"))
@@ -164,23 +149,41 @@ class PlacementCheck:
             try:
                 stored = self._rooms.hold(workload, unit, pods)
             except HoldRefused as refusal:
-                self._give_back(unit, pods, _again(f"no room can be held: {refusal}"))
+                self._no_room_held(workload, unit, pods, str(refusal))
                 return
-            self._set(key, is_placed=True)
+            self._known.note(key, is_placed=True)
             self._begin(key, self._holding, self._hold(key, stored, (unit, pods)))
+
+    def _no_room_held(self, workload: KueueWorkload, unit: Unit, pods: Mapping[PodId, Pod], why: str) -> None:
+        """Decide again; where the limits on all holds are the reason, not before these leave enough."""
+        message, needs = f"no room can be held: {why}", self._rooms.lacking(workload, unit, pods)
+        if needs is None:
+            self._give_back(unit, pods, _again(message))
+            return
+        self._line.join(workload.key, needs, workload.priority)
+        self._queue.keep_out(workload.key)
+        self._known.refuse(workload.key, message)
+        self._look_at(workload.key)
+        self._give_back(unit, pods, ())
+
+    def held_may_be_less(self) -> None:
+        """Look whether those may come back that wait for the end of other holds."""
+        if self._line.moves():
+            self._changed.set()
 
     def refused(self, pod: Pod, say: Callable[[], str]) -> None:
         """Take why a pod of a Workload has no place, which `say` says; the first pod speaks for all."""
         key = workload_of(pod.id)
         if self._queue.is_first(key, pod):
-            self._refuse(key, say())
+            self._line.leave(key)
+            self._known.refuse(key, say())
             self._look_at(key)
 
     def _refuse_shared(self, unit: Unit, pods: Mapping[PodId, Pod]) -> None:
         """Leave Workloads out that share claims with other pods: their room cannot be held apart."""
         for key in dict.fromkeys(workload_of(each.pod) for each in unit.placements if is_expected(each.pod)):
             self._queue.keep_out(key)
-            self._refuse(key, "it shares a claim with pods of others; room is held for claims of its own only")
+            self._known.refuse(key, "it shares a claim with pods of others; room is held for claims of its own only")
             self._look_at(key)
         self._give_back(unit, pods, _again("a Workload with the same claim was left out"))
 
@@ -200,6 +203,9 @@ class PlacementCheck:
 
     async def _act_on_all(self, turns: LoopTurns) -> None:
         """Act on what has changed or is due, in turns: what changes meanwhile is looked at next."""
+        for key in self._line.call():
+            self._queue.leave(key)  # its pods are made anew
+            self._dirty[key] = None
         now = self._clock()
         for check in self._objects.checks:
             is_due = check.name not in self._writing and self._activated.get(check.name, now) <= now
@@ -229,12 +235,15 @@ class PlacementCheck:
             self._rooms.release(ended)
         if workload is None:
             self._queue.leave(key)
-            self._forget(key)
+            self._line.leave(key)
+            for kept in (self._known, self._written, self._due):
+                kept.pop(key, None)
             return
         if before is None or (before.uid, before.duty) != (uid, wanted):
             self._queue.leave(key)
+            self._line.leave(key)
             is_held = wanted is Duty.PLACE and self._rooms.room(uid) is RoomState.HELD
-            self._known[key] = _Known(uid, wanted, now, CheckMemory(is_placed=is_held, is_held=is_held))
+            self._known[key] = KnownWorkload(uid, wanted, now, CheckMemory(is_placed=is_held, is_held=is_held))
         if wanted is Duty.PLACE and self._rooms.room(uid) is RoomState.ENDING and key not in self._holding:
             self._queue.leave(key)
             self._rooms.release(uid)  # its end is seen, and then its pods are decided
@@ -250,19 +259,20 @@ class PlacementCheck:
             return
         if grows_beside_running_pods(workload, self._objects.workloads):
             self._queue.leave(key)
-            self._set(key, is_placed=True, is_held=True, answer=_GROWS)
+            self._line.leave(key)
+            self._known.note(key, is_placed=True, is_held=True, answer=_GROWS)
             return
         try:
             has_pods = self._queue.offer(workload, self._objects.around)
-        except NoMemoryError as error:  # nothing tells when there is some
-            self._refuse(key, str(error))
-            self._due[key] = self._clock() + _RETRY_SECONDS
-            return
         except (MissingPartError, ValueError) as error:
-            self._refuse(key, str(error))
+            self._line.leave(key)
+            self._known.refuse(key, str(error))
+            if isinstance(error, NoMemoryError):  # nothing tells when there is some
+                self._due[key] = self._clock() + _RETRY_SECONDS
             return
         if not has_pods:
-            self._set(key, is_placed=True, is_held=True, answer=_OTHERS)
+            self._line.leave(key)
+            self._known.note(key, is_placed=True, is_held=True, answer=_OTHERS)
 
     def _part_changed(self, part: Part) -> None:
         """Look at Workloads that name something which has come, changed or gone."""
@@ -287,7 +297,7 @@ class PlacementCheck:
                 self._begin(key, self._writing, self._park(key, workload, check.name, message))
             case Say(state=state, message=message) if check is not None:
                 if state == PENDING:
-                    self._set(key, written_at=self._clock())
+                    self._known.note(key, written_at=self._clock())
                 call = partial(writes.apply_state, self._client, workload, check.name, state, message)
                 self._begin(key, self._writing, self._write(key, call, "" if state == PENDING else "ready"))
             case Activate():
@@ -309,9 +319,9 @@ class PlacementCheck:
         finally:
             if is_held:
                 self._queue.leave(key)
-                self._set(key, is_held=True)
+                self._known.note(key, is_held=True)
             else:
-                self._set(key, is_placed=False)
+                self._known.note(key, is_placed=False)
                 self._give_back(*placed, _again(reason))
 
     async def _park(self, key: str, workload: KueueWorkload, check: str, message: str) -> None:
@@ -361,20 +371,6 @@ class PlacementCheck:
         under_way.add(key)
         self._tasks.begin(until_done())
 
-    # what is remembered
-
-    def _set(self, key: str, **fields: Any) -> None:
-        if (known := self._known.get(key)) is not None:
-            self._known[key] = known._replace(memory=msgspec.structs.replace(known.memory, **fields))
-
-    def _refuse(self, key: str, reason: str) -> None:
-        if (known := self._known.get(key)) is not None:
-            self._known[key] = known._replace(memory=known.memory.refused(reason, self._clock()))
-
-    def _forget(self, key: str) -> None:
-        for kept in (self._known, self._written, self._due):
-            kept.pop(key, None)
-
     def _give_back(self, unit: Unit, pods: Mapping[PodId, Pod], reasons: Sequence[Reason]) -> None:
         self._queue.give_back(unit, pods, reasons)
         self._changed.set()
@@ -387,7 +383,11 @@ class PlacementCheck:
         _log.warning(logs.ADMISSION_CHECK_FAILED, object=what, error=str(error))
 
     async def _until_due(self) -> None:
-        """Wait until something changes, or is due."""
+        """Wait until something changes, or is due; the health check says whether Kueue's objects are followed."""
+        if problem := self._objects.problem:
+            self._health.degrade(problem)
+        else:
+            self._health.succeed()
         seconds = min((at - self._clock() for at in self._due.values()), default=_REPORT_SECONDS)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(_REPORT_SECONDS, max(0.0, seconds))):

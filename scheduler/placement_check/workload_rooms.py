@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from scheduler.cluster import Unit
+from scheduler.cluster.holds.seat_index import HeldTotals
 from scheduler.holds.hold_keeper import HoldKeeper, HoldRequest
 from scheduler.placement_check.kueue_objects import GROUP, VERSION, KueueWorkload
 from scheduler.placement_check.podset_pods import pod_set_of
@@ -92,6 +93,12 @@ class WorkloadRooms:
     def why_not(self, workload: KueueWorkload, unit: Unit, pods: Mapping[PodId, Pod]) -> str:
         """Say why the room of a unit could not be held now; empty where it could."""
         return self.keeper.why_not(self._request(workload, unit, pods))
+
+    def lacking(self, workload: KueueWorkload, unit: Unit, pods: Mapping[PodId, Pod]) -> HeldTotals | None:
+        """Return what the hold of a unit counts where the limits on all holds leave too little; None where enough."""
+        places = self._request(workload, unit, pods).places
+        needs = HeldTotals(1, len(places), sum(len(each.devices) for each in places))
+        return None if self.keeper.bounds.leave(needs) else needs
 
     def _request(self, workload: KueueWorkload, unit: Unit, pods: Mapping[PodId, Pod]) -> HoldRequest:
         report = SearchReport(status=SearchStatus.FEASIBLE, stages=())

@@ -85,7 +85,7 @@ class Greedy:
     condition_of: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     changed: list[int] = field(default_factory=list)
     """Nodes that pods were placed on, in order."""
-    standings: dict[tuple[int, tuple[Part, ...], State], NodeRatings] = field(default_factory=dict)
+    standings: dict[tuple[tuple[Part, ...], int, State], NodeRatings] = field(default_factory=dict)
     anchors: dict[int, Mask] = field(default_factory=dict)
     trackers: list[Tracker] = field(default_factory=list)
     stop: Callable[[], bool] = _never
@@ -293,7 +293,7 @@ class Greedy:
         """
         if self.trackers or pod_class.shared or (pod_class.size == 1 and not self.quotas.rules.of_class):
             return self._rated_at(pod_class, parts, slice(None), self.open_nodes(pod_class))
-        key = self.quotas.alike(pod_class), parts, self.quotas.key(pod_class)
+        key = parts, *self.quotas.key(pod_class)
         known = self.standings.get(key)
         if known is None or known.wide != self.wide:
             ratings = self._rated_at(pod_class, parts, slice(None), self._roomy(pod_class, slice(None)))

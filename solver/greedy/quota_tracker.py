@@ -1,6 +1,6 @@
 """What quotas leave while pods are placed: by key, as the ledger of a node counts it (`NodeLedger.quota`)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple
@@ -55,7 +55,9 @@ class QuotaTracker:
         base = self.known.get(pod_class.index)
         if base is None:
             base = self.known[pod_class.index] = self._base(pod_class)
-        bound = self._bound(pod_class) if node >= 0 and self.rules.count_nodes else None
+        if node < 0 or not self.rules.count_nodes:
+            return base
+        bound = self._bound(pod_class)
         if bound is None or not bound.nodes:
             return base
         opened = list(base)
@@ -78,11 +80,11 @@ class QuotaTracker:
 
     def _bound(self, pod_class: PodClass) -> _Bound | None:
         """Return the limits of a class, None where it has none."""
-        numbers = self.rules.of_class.get(pod_class.index, ())
-        if not numbers:
-            return None
         known = self.bounds.get(pod_class.index)
         if known is None:
+            numbers = self.rules.of_class.get(pod_class.index, ())
+            if not numbers:
+                return None
             pairs = [(number, self.rules.limits[number].position) for number in numbers]
             nodes = tuple(pair for pair in pairs if self.rules.limits[pair[0]].counts_nodes)
             units = tuple(pair for pair in pairs if pair not in nodes)
@@ -91,10 +93,14 @@ class QuotaTracker:
             known = self.bounds[pod_class.index] = _Bound(units, nodes, start)
         return known
 
-    def variants(self, pod_class: PodClass, node_count: int) -> Iterator[tuple[State, Mask | None]]:
-        """Yield what is left for a pod of a class with the nodes where that is so; None for all nodes."""
-        base = self.state(pod_class)
-        bound = self._bound(pod_class) if self.rules.count_nodes else None
+    def variants(self, pod_class: PodClass, node_count: int) -> Iterable[tuple[State, Mask | None]]:
+        """Return what is left for a pod of a class with the nodes where that is so; None for all nodes."""
+        if self.rules.count_nodes:
+            return self._by_nodes(pod_class, node_count)
+        return ((self.state(pod_class), None),)
+
+    def _by_nodes(self, pod_class: PodClass, node_count: int) -> Iterator[tuple[State, Mask | None]]:
+        base, bound = self.state(pod_class), self._bound(pod_class)
         open_nodes: dict[int, Mask] = {}
         for number, position in bound.nodes if bound is not None else ():
             if self.left[number] <= 0:
@@ -113,43 +119,37 @@ class QuotaTracker:
             if where.any():
                 yield tuple(state), where
 
-    def key(self, pod_class: PodClass) -> State:
-        """Return what ratings of nodes depend on, apart from the nodes themselves."""
-        bound = self._bound(pod_class) if self.rules.count_nodes else None
-        if bound is None:
-            return self.state(pod_class)
-        return (*self.state(pod_class), *(int(self.left[number] > 0) for number, _ in bound.nodes))
-
-    def alike(self, pod_class: PodClass) -> int:
+    def key(self, pod_class: PodClass) -> tuple[int, State]:
         """
-        Return the first class that nodes are rated alike for as long as what is left for both is the same.
+        Return what ratings of nodes depend on, apart from the nodes themselves: which class, and what is left for it.
 
-        Pods that differ in their quotas alone have classes of their own. Where nodes count, each class has its own.
+        Of classes that differ in their quotas alone it is the first one. Where nodes count, each class has its own.
         """
-        found = self.twins.get(pod_class.index)
-        if found is None:
-            bound, found = self._bound(pod_class), pod_class.index
+        twin = self.twins.get(pod_class.index)
+        if twin is None:
+            bound, twin = self._bound(pod_class), pod_class.index
             if bound is not None and not bound.nodes:
-                found = self.firsts.setdefault((pod_class.requests, pod_class.verdicts.allowed.tobytes()), found)
-            self.twins[pod_class.index] = found
-        return found
+                twin = self.firsts.setdefault((pod_class.requests, pod_class.verdicts.allowed.tobytes()), twin)
+            self.twins[pod_class.index] = twin
+        if not self.rules.count_nodes:
+            return twin, self.state(pod_class)
+        bound = self._bound(pod_class)
+        opened = () if bound is None else (int(self.left[number] > 0) for number, _ in bound.nodes)
+        return twin, (*self.state(pod_class), *opened)
 
     def take(self, pod_class: PodClass, node: int, before: State, after: State) -> None:
         """Count a pod on a node, by what was left for it before and after it was served."""
-        for number in self.rules.of_class.get(pod_class.index, ()):
-            limit = self.rules.limits[number]
-            taken = before[limit.position] - after[limit.position]
-            if not limit.counts_nodes:
-                self.left[number] -= taken
-                is_seen = self.left[number] < self.rules.enough[number]
-            elif taken and node not in self.nodes[number]:
+        bound, is_seen = self._bound(pod_class), False
+        for number, position in bound.units if bound is not None else ():
+            self.left[number] -= before[position] - after[position]
+            is_seen |= self.left[number] < self.rules.enough[number]
+        for number, position in bound.nodes if bound is not None else ():
+            if before[position] != after[position] and node not in self.nodes[number]:
                 self.left[number] -= 1
                 self.nodes[number] |= {node}
-                is_seen = self.left[number] <= 0
-            else:
-                continue
-            if is_seen:
-                self.known.clear()
+                is_seen |= self.left[number] <= 0
+        if is_seen:
+            self.known.clear()
 
     def copy(self) -> "QuotaTracker":
         """Copy what is left."""

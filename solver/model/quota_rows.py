@@ -78,7 +78,7 @@ def add_quota_rows(variables: Variables) -> None:
     for number, found in counted.items():
         limit = rules.limits[number]
         if limit.counts_nodes:
-            _keep_nodes(variables, limit, found)
+            _keep_nodes(variables, limit, number, found)
         else:
             _keep_units(variables, limit, number, found)
 
@@ -172,32 +172,50 @@ def _require_room(variables: Variables, row: Expression, over: int) -> None:
     row.add(comes, over)
 
 
-def _keep_nodes(variables: Variables, limit: BoundResource, found: list[_Counted]) -> None:
-    """A cell's nodes that the quota did not use count as soon as one of their devices is taken."""
+def _keep_nodes(variables: Variables, limit: BoundResource, number: int, found: list[_Counted]) -> None:
+    """A cell's nodes that the quota does not use count as soon as one of their devices is taken."""
     taken: defaultdict[int, Expression] = defaultdict(Expression)
     for each in found:
         if each.type >= 0 and limit.position in dict(each.charges):
             taken[each.cell].add_scaled(each.amount, 1)
+    kept = {node: each for node, each in variables.kept_quota_nodes.get(number, {}).items() if node not in limit.nodes}
     used = Expression()
     for index, total in taken.items():
         cell = variables.cell(index)
         if cell.is_site or not limit.nodes.isdisjoint(cell.nodes):
             continue  # in use already; of a cell of several nodes the relaxation leaves out all
-        most = variables.form.most(total)
+        most = max(1, variables.form.most(total))
         opened = variables.form.variable(0, cell.multiplicity)
         used.add(opened)
-        row = Expression(dict(total.terms))
-        row.add(opened, -max(1, most))
+        row, users = Expression(dict(total.terms)), [user for node in cell.nodes for user in kept.get(node, ())]
+        for variable in (opened, *users):
+            row.add(variable, -most)
         variables.form.require(row, "quota node", high=0)
-        _complete(variables, opened, total)
-    if used.terms and variables.form.most(used) > limit.left:
-        variables.form.require(used, "quota", high=limit.left)
+        _complete(variables, opened, total, users)
+    if used.terms:
+        _require_nodes(variables, used, kept, limit.left)
 
 
-def _complete(variables: Variables, opened: int, total: Expression) -> None:
-    """Complete hints: a node counts if a device of it is taken."""
+def _require_nodes(variables: Variables, opened: Expression, kept: dict[int, list[int]], left: int) -> None:
+    """Count opened nodes beside those that kept pods use; where these are too many, nobody has to go, none opens."""
+    row, over = Expression(dict(opened.terms)), max(0, len(kept) - left)
+    if over:
+        _require_room(variables, row, over)
+    for users in kept.values():
+        in_use = users[0] if len(users) == 1 else variables.form.variable(0, 1)
+        for user in users if len(users) > 1 else ():
+            variables.form.require(Expression({user: 1, in_use: -1}), "quota node kept", high=0)
+        if len(users) > 1:
+            variables.indicate(in_use, users)
+        row.add(in_use)
+    if variables.form.most(row) > left + over:
+        variables.form.require(row, "quota", high=left + over)
+
+
+def _complete(variables: Variables, opened: int, total: Expression, users: list[int]) -> None:
+    """Complete hints: a node counts if a device of it is taken, and no kept pod uses it."""
 
     def complete(values: list[int]) -> None:
-        values[opened] = int(total.value(values) > 0)
+        values[opened] = int(total.value(values) > 0 and not any(values[user] for user in users))
 
     variables.hint_completions.append(complete)

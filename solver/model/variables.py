@@ -135,6 +135,10 @@ class Variables:
     """What their claims take, by cell (-1: cluster-wide) and budget."""
     kept_quotas: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     """What they count for limits of quotas (`QuotaLimits.limits`), by limit."""
+    kept_quota_nodes: dict[int, dict[int, list[int]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    )
+    """Those that keep a node in use, by limit and node."""
     kept_shares: list[tuple[int, int, int]] = field(default_factory=list)
     """Shareable devices that their claims have opened: cell (-1: cluster-wide), type and variable."""
 

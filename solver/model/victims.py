@@ -34,13 +34,14 @@ class VictimClaim(NamedTuple):
     What a claim takes while one of `victims` is kept, nodes being -1 for what is cluster-wide.
 
     `budgets` are (node, budget, amount), `shares` of shareable devices are (node, type), `quotas` are limits of quotas
-    (by position in `QuotaLimits.limits`) with units.
+    (by position in `QuotaLimits.limits`) with units, `quota_nodes` those on nodes with a node in use.
     """
 
     victims: tuple[int, ...]
     budgets: tuple[tuple[int, int, int], ...]
     shares: tuple[tuple[int, int], ...]
     quotas: tuple[tuple[int, int], ...] = ()
+    quota_nodes: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -67,22 +68,28 @@ def add_victims(variables: Variables, victims: PotentialVictims) -> None:
             for resource, amount in ((PODS, 1), *requests):
                 variables.kept_room[cell_of[node], resource].append((keep[victim], amount))
     for claim in victims.claims:
-        budgets = [
-            (cell_of.get(node, -1), budget, amount) for node, budget, amount in claim.budgets if _near(node, cell_of)
-        ]
-        shares = [(cell_of.get(node, -1), each) for node, each in claim.shares if _near(node, cell_of)]
-        if not (budgets or shares or claim.quotas):
-            continue
-        variable = _claim_variable(variables, [keep[victim] for victim in claim.victims])
-        for cell, budget, amount in budgets:
-            variables.kept_budgets[cell, budget].append((variable, amount))
-        variables.kept_shares += [(cell, each, variable) for cell, each in shares]
-        for limit, units in claim.quotas:
-            variables.kept_quotas[limit].append((variable, units))
+        _add_claim(variables, claim, keep, cell_of)
     for (node, budget), (unit, rest) in victims.units.items():
         key = cell_of.get(node, -1), budget
         if _near(node, cell_of) and key in variables.kept_budgets:
             variables.kept_budgets[key] = [_in_units(variables, variables.kept_budgets[key], unit, rest)]
+
+
+def _add_claim(variables: Variables, claim: VictimClaim, keep: list[int], cell_of: dict[int, int]) -> None:
+    budgets = [
+        (cell_of.get(node, -1), budget, amount) for node, budget, amount in claim.budgets if _near(node, cell_of)
+    ]
+    shares = [(cell_of.get(node, -1), each) for node, each in claim.shares if _near(node, cell_of)]
+    if not (budgets or shares or claim.quotas or claim.quota_nodes):
+        return
+    variable = _claim_variable(variables, [keep[victim] for victim in claim.victims])
+    for cell, budget, amount in budgets:
+        variables.kept_budgets[cell, budget].append((variable, amount))
+    variables.kept_shares += [(cell, each, variable) for cell, each in shares]
+    for limit, units in claim.quotas:
+        variables.kept_quotas[limit].append((variable, units))
+    for limit, node in claim.quota_nodes:
+        variables.kept_quota_nodes[limit][node].append(variable)
 
 
 def _in_units(variables: Variables, terms: list[tuple[int, int]], unit: int, rest: int) -> tuple[int, int]:

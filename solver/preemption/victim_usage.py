@@ -67,7 +67,9 @@ def _claim(problem: Problem, claim: Claim, consumers: tuple[int, ...], remembere
             for place, amount in _counters(problem, result.device, remembered):
                 budgets[place] += amount
     amounts = tuple((node, budget, amount) for (node, budget), amount in budgets.items())
-    return VictimClaim(consumers, amounts, tuple(shares), problem.rules.quotas.units_of(claim))
+    quotas, node_index = problem.rules.quotas, problem.inventory.node_index
+    nodes = tuple((limit, node_index[name]) for limit, name in quotas.nodes_of(claim) if name in node_index)
+    return VictimClaim(consumers, amounts, tuple(shares), quotas.units_of(claim), nodes)
 
 
 def _units(problem: Problem, places: Collection[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, int]]:

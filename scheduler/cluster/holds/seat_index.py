@@ -66,13 +66,14 @@ class SeatIndex:
             if place.pods.pod_uid:
                 _file(self._of_pod, place.pods.pod_uid, key, seat, is_open=is_open)
             alike.setdefault(id(place.pods), []).append(place)
-        sign = 1 if is_open else -1
+        act, sign = (self._matchers.add, 1) if is_open else (self._matchers.discard, -1)
+        by_namespace: dict[str, list[HeldPlace]] = {}
         for places in alike.values():
-            pods = places[0].pods
-            (self._matchers.add if is_open else self._matchers.discard)(pods, len(places))
-            more = sign * len(places), sign * sum(len(each.devices) for each in places)
-            for namespace in dict.fromkeys(("", pods.namespace)):
-                self._count(hold, namespace, *more)
+            act(places[0].pods, len(places))
+            for namespace in dict.fromkeys(("", places[0].pods.namespace)):
+                by_namespace.setdefault(namespace, []).extend(places)
+        for namespace, places in by_namespace.items():
+            self._count(hold, namespace, sign * len(places), sign * sum(len(each.devices) for each in places))
 
     def _count(self, hold: str, namespace: str, places: int, devices: int) -> None:
         total, had = self.held(namespace), self._open[hold, namespace]
@@ -92,6 +93,7 @@ def _file(index: dict[K, dict[str, Seat]], key: K, name: str, seat: Seat, *, is_
     if is_open:
         index.setdefault(key, {})[name] = seat
         return
-    del index[key][name]
-    if not index[key]:
+    filed = index[key]
+    del filed[name]
+    if not filed:
         del index[key]

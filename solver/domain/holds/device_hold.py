@@ -70,6 +70,8 @@ class HeldPlace(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def pools(self) -> tuple[PoolId, ...]:
         """The pools of its devices, each once."""
+        if len(self.devices) == 1:  # as of most places, of which a hold may have thousands
+            return (self.devices[0].device.pool_id,)
         return tuple(dict.fromkeys(each.device.pool_id for each in self.devices))
 
     @staticmethod

@@ -5,20 +5,19 @@ A limit that leaves enough for all pods of the batch is left out, and a batch th
 there were no quotas.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 from msgspec import structs
 
 from solver.domain import (
-    AllocationMode,
     Batch,
     Claim,
     ClaimId,
     DeviceClass,
-    Pod,
     PodId,
     QuotaKey,
     QuotaResource,
@@ -28,10 +27,10 @@ from solver.domain import (
     ReasonCode,
     Snapshot,
 )
-from solver.feasibility.claims import MAX_RESULTS
 from solver.problem.devices.layout import ChargedKey
 from solver.problem.problem import Problem
 from solver.problem.quotas import quota_shares
+from solver.problem.quotas.most_devices import MostDevices
 from solver.problem.quotas.quota_counts import QuotaCounts
 from solver.problem.requests.demand import DemandKey
 from solver.rules.forms.gang_rules import GangRule
@@ -58,7 +57,7 @@ class _Limit(NamedTuple):
         return self.resource.guarantee if self.is_guarantee else self.resource.limit or 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class BatchQuotas:
     """
     The limits that may bind the pods of a batch, by what their claims can ask for at most.
@@ -97,7 +96,8 @@ class BatchQuotas:
         if not snapshot.quotas:
             return NO_BATCH_QUOTAS
         tree = cache.follow(snapshot)
-        asked, wanted = _asked(tree, batch, claims)
+        most_devices = MostDevices(claims)
+        asked, wanted = _asked(tree, batch, most_devices)
         classes = {each.name: each for each in snapshot.classes if not each.invalid}
         found = [
             each
@@ -125,10 +125,18 @@ class BatchQuotas:
                 each.key for index in wanted for each in tree.quotas[index].resources if _is_shared(each, classes)
             )
         owned = (pod for pod in batch.pods if contended and pod.id.namespace in tree.leaf_of)
-        by_pod = {pod.id: devices for pod in owned if (devices := _most_devices(pod, claims))}
+        by_pod = {pod.id: devices for pod in owned if (devices := most_devices.of(pod))}
         keys = tuple(dict.fromkeys(counted))
         closed = {each: Reason(code=ReasonCode.QUOTA_EXCEEDED, message=why) for each, why in refused.items()}
         return cls(tree, tuple(found), leaf_of, keys, cache, guarantees, by_pod, closed)
+
+    @cached_property
+    def numbers(self) -> Mapping[int, Sequence[tuple[int, int]]]:
+        """The limits of each quota, as pairs of number and position of the key."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        for number, each in enumerate(self.limits):
+            found.setdefault(each.quota, []).append((number, self.keys.index(each.resource.key)))
+        return found
 
     def charged(self, demands: dict[DemandKey, int], classes: Mapping[str, DeviceClass]) -> tuple[ChargedKey, ...]:
         """Add the demands of the quotas' classes, and return what is counted by them."""
@@ -146,15 +154,15 @@ NO_BATCH_QUOTAS: Final = BatchQuotas()
 
 
 def _asked(
-    tree: QuotaTree, batch: Batch, claims: Mapping[ClaimId, Claim]
+    tree: QuotaTree, batch: Batch, most_devices: MostDevices
 ) -> tuple[dict[str, tuple[int, int]], dict[int, tuple[int, int]]]:
     """Sum up how many devices the pods of a batch ask for at most, and how many these are: by namespace, by quota."""
     asked: dict[str, tuple[int, int]] = {}
     for pod in batch.pods:
         namespace = pod.id.namespace
-        if (namespace in tree.leaf_of or tree.is_unknown(namespace)) and (devices := _most_devices(pod, claims)):
-            before = asked.get(pod.id.namespace, (0, 0))
-            asked[pod.id.namespace] = before[0] + devices, before[1] + 1
+        if (namespace in tree.leaf_of or tree.is_unknown(namespace)) and (devices := most_devices.of(pod)):
+            before = asked.get(namespace, (0, 0))
+            asked[namespace] = before[0] + devices, before[1] + 1
     wanted: dict[int, tuple[int, int]] = {}
     for namespace, (devices, pods) in asked.items():
         for index in tree.chain(namespace):
@@ -189,22 +197,6 @@ def _guarantees(tree: QuotaTree, index: int, classes: Mapping[str, DeviceClass],
 def _is_shared(resource: QuotaResource, classes: Mapping[str, DeviceClass]) -> bool:
     """Whether what a resource counts is divided among quotas: numbers of devices are."""
     return not resource.capacity and resource.shape == QuotaShape.DEVICES and resource.device_class in classes
-
-
-def _most_devices(pod: Pod, claims: Mapping[ClaimId, Claim]) -> int:
-    """Return how many devices a pod may take at most; a claim counts for each of its pods, which is never too few."""
-    count = sum(amount for name, amount in pod.requests if _EXTENDED in name)
-    for claim_id in pod.claim_ids:
-        claim = claims.get(claim_id)
-        if claim is None or claim.allocation is not None:
-            continue
-        for request in claim.requests:
-            taking = [each for each in request.alternatives if not each.admin_access]
-            count += max(
-                (MAX_RESULTS if each.allocation_mode == AllocationMode.ALL else each.count for each in taking),
-                default=0,
-            )
-    return count
 
 
 def with_quotas(problem: Problem, quotas: BatchQuotas) -> Problem:
@@ -273,9 +265,8 @@ def _limits_of(quotas: BatchQuotas, namespace: str, most: tuple[int, ...], guara
     return tuple(
         number
         for index in chain
-        for number, each in enumerate(quotas.limits)
-        if each.quota == index and (index == guarantee or not each.is_guarantee)
-        if most[quotas.keys.index(each.resource.key)]
+        for number, position in quotas.numbers.get(index, ())
+        if (index == guarantee or not quotas.limits[number].is_guarantee) and most[position]
     )
 
 

@@ -1,6 +1,5 @@
 """What one pod of a class counts for quotas, over all ways to serve it on nodes that it may use."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,27 +11,42 @@ from solver.problem.requests.component import Line
 
 @dataclass(slots=True, eq=False)
 class QuotaCounts:
-    """What serving parts counts for each key: at least and at most, over all ways of all nodes of a class."""
+    """
+    What serving parts counts for each key: at least and at most, over all ways of all nodes of a class.
+
+    Classes that differ in their quotas alone are counted once.
+    """
 
     problem: Problem
     keys: int
+    _most: dict[tuple[Part, ...], tuple[int, ...]] = field(default_factory=dict)
+    _least: dict[tuple[tuple[Part, ...], int], tuple[int, ...] | None] = field(default_factory=dict)
+    """By the parts and the identity of the nodes that are allowed."""
     _known: dict[tuple[int, int], tuple[tuple[int, ...], tuple[int, ...]] | None] = field(default_factory=dict)
 
     def most(self, pod_class: PodClass) -> tuple[int, ...]:
         """Return the most that one pod of a class counts, with the claims that it shares."""
         return self.most_of(self.problem.parts_of(pod_class))
 
-    def most_of(self, parts: Iterable[Part]) -> tuple[int, ...]:
+    def most_of(self, parts: tuple[Part, ...]) -> tuple[int, ...]:
         """Return the most that parts count, on any node."""
-        total = [0] * self.keys
-        for part in parts:
-            found = [each[1] for group in self.problem.layout.groups if (each := self._of(part, group)) is not None]
-            for position in range(self.keys):
-                total[position] += part.copies * max((each[position] for each in found), default=0)
-        return tuple(total)
+        if parts not in self._most:
+            total = [0] * self.keys
+            for part in parts:
+                found = [each[1] for group in self.problem.layout.groups if (each := self._of(part, group)) is not None]
+                for position in range(self.keys):
+                    total[position] += part.copies * max((each[position] for each in found), default=0)
+            self._most[parts] = tuple(total)
+        return self._most[parts]
 
     def least(self, pod_class: PodClass) -> tuple[int, ...] | None:
         """Return the least that the pod's own claims count on a node that it may use; None where none serves them."""
+        key = pod_class.parts, id(pod_class.verdicts.allowed)
+        if key not in self._least:
+            self._least[key] = self._least_of(pod_class)
+        return self._least[key]
+
+    def _least_of(self, pod_class: PodClass) -> tuple[int, ...] | None:
         group_of = np.array(self.problem.layout.group_of, dtype=np.int64)
         numbers = np.unique(group_of[pod_class.verdicts.allowed]).tolist()
         best: list[int] | None = None

@@ -126,6 +126,16 @@ class QuotaLimits:
         units = {key: amount for key, amount, _ in self.meter(claim)} if limits else {}
         return tuple((number, units[each.key]) for number, each in limits if units.get(each.key))
 
+    def nodes_of(self, claim: Claim) -> tuple[tuple[int, str], ...]:
+        """Return the nodes that an allocated claim counts for the limits on nodes: limit and name of the node."""
+        limits = [
+            (number, each)
+            for number, each in enumerate(self.limits if self.count_nodes else ())
+            if claim.id.namespace in each.namespaces and each.counts_nodes
+        ]
+        used = self.meter(claim) if limits else ()
+        return tuple((number, node) for number, each in limits for key, _, node in used if key == each.key)
+
     def with_held(self, added: Mapping[int, int], nodes: Mapping[int, frozenset[int]]) -> "QuotaLimits":
         """
         Return the limits where more is held: by limit, and for those that count nodes also the nodes in use.

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster, split_by_held_room
 from scheduler.cluster.holds.held_conflicts import lost_seats, objections
-from scheduler.holds.hold_bounds import refusals
+from scheduler.cluster.holds.seat_index import SeatIndex
+from scheduler.holds.hold_bounds import HoldBounds
 from scheduler.settings import HoldLimits
 from solver.domain import DeviceHold, MatcherIndex, Pod, PodMatcher, PoolId
 from solver.holds.seats import assigned
@@ -170,7 +171,7 @@ def test_limits_are_compared_with_what_is_held_without_counting_it_again() -> No
         show(cluster, holds(count, of_label))
 
         def none_is_broken(cluster: Cluster = cluster) -> None:
-            assert list(refusals(one_hold(2), 60.0, cluster.holds, limits)) == []
+            assert list(HoldBounds(cluster.holds, limits).refusals(one_hold(2), 60.0)) == []
 
         costs.append(work(none_is_broken))
     assert costs[1] == costs[0]
@@ -229,6 +230,25 @@ def test_a_pod_that_uses_one_of_many_places_of_a_hold_costs_that_place() -> None
 
         costs.append(work(used_up))
     assert costs[1] <= GROWTH * costs[0]
+
+
+def test_places_that_are_each_for_another_pod_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[str] = []
+    count_once = SeatIndex._count  # noqa: SLF001 - the work that is counted
+
+    def counting(index: SeatIndex, hold: str, namespace: str, *amounts: int) -> None:
+        counts.append(namespace)
+        count_once(index, hold, namespace, *amounts)
+
+    monkeypatch.setattr(SeatIndex, "_count", counting)
+    cluster, each_way = Cluster(), []
+    made = h.hold("h", *(h.place(f"p{n}", f"n{n}", "gpu-0", "gpu-1") for n in range(300)))
+    for value, held in ((made, (1, 300, 600)), (None, (0, 0, 0))):
+        cluster.apply(Change(kind=Kind.HOLDS, key="h", value=value))
+        assert cluster.holds.held("default") == cluster.holds.held() == held
+        each_way.append(sorted(counts))
+        counts.clear()
+    assert each_way == [["", "default"], ["", "default"]]
 
 
 @pytest.mark.parametrize("places", [10, 500])

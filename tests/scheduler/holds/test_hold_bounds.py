@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.cluster import Cluster
-from scheduler.holds.hold_bounds import refusals
+from scheduler.holds.hold_bounds import HoldBounds
 from scheduler.settings import HoldLimits
 from solver.domain import DeviceHold, PodMatcher
 from tests.support import hold_builders as h
@@ -31,7 +31,7 @@ def hold(name: str, *devices: int, namespace: str = "a", used: tuple[int, ...] =
 def why_not(wanted: DeviceHold, *others: DeviceHold, seconds: float = 60.0, has_quota: bool = False) -> list[str]:
     cluster = Cluster()
     show(cluster, others)
-    return list(refusals(wanted, seconds, cluster.holds, LIMITS, has_quota=has_quota))
+    return list(HoldBounds(cluster.holds, LIMITS).refusals(wanted, seconds, has_quota=has_quota))
 
 
 def test_a_hold_within_all_limits_is_made() -> None:

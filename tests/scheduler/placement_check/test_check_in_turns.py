@@ -9,7 +9,9 @@ from msgspec.structs import replace
 
 from scheduler import loop_turns
 from scheduler.change import Change, Kind
+from scheduler.cluster.holds.hold_cache import HoldCache
 from scheduler.cluster.interning import Interner
+from scheduler.holds.hold_bounds import HoldBounds
 from scheduler.holds.hold_keeper import HoldKeeper
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict
@@ -22,6 +24,7 @@ from scheduler.placement_check.placement_check import PlacementCheck
 from scheduler.placement_check.podset_pods import WorkloadContext
 from scheduler.placement_check.workload_rooms import WorkloadRooms
 from scheduler.queue.memory_budget import CLAIM_BYTES, POD_BYTES, MemoryBudget
+from scheduler.settings import HoldLimits
 from tests.scheduler.placement_check.test_podset_pods import AROUND, OURS, pod_set, workload
 
 COUNT = 30
@@ -83,6 +86,8 @@ class Fed:
 
 class Keeping:
     """Stands where holds are kept: there are none."""
+
+    bounds = HoldBounds(HoldCache(), HoldLimits())
 
     def __init__(self) -> None:
         self.subscribers: list[object] = []

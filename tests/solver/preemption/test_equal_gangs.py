@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from solver import solve
 from solver.domain import Batch, Budget, Gang, GangId, GangLevel, Plan, Pod, Policy, Snapshot
 from solver.preemption import victim_model
+from solver.preemption.dry_run import DryRun
 from solver.preemption.equal_gangs import EqualGangs
 from solver.verify import check
 from tests.solver.preemption.test_preemption_state import served
@@ -107,3 +108,32 @@ def test_a_gang_of_which_some_run_is_like_no_other(monkeypatch: pytest.MonkeyPat
     snapshot = cluster(4)
     snapshot = replace(snapshot, pods=tuple(sorted((*snapshot.pods, there), key=lambda pod: pod.id)))
     assert kinds(snapshot, batch(first, other), monkeypatch) == [{}]
+
+
+def test_a_model_of_several_preemptors_has_all_nodes_as_long_as_it_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six pods need six nodes, which the first model has, unless it would have too many cells."""
+    nodes = [b.node(f"n{n}", cpu=2) for n in range(8)]
+    snapshot = b.snapshot(nodes, [running(f"p{n}", f"n{n}", cpu=2, seconds=10 * n) for n in range(8)])
+    wanted, sizes, decide_together = batch(*(gang(f"g{n}", 2, 2) for n in range(3))), [], victim_model.decide_together
+
+    def decide(dry_run: DryRun, *rest: Any) -> object:
+        sizes.append(len(dry_run.names))
+        return decide_together(dry_run, *rest)
+
+    monkeypatch.setattr(victim_model, "decide_together", decide)
+    monkeypatch.setattr(victim_model, "MOST_NODES", 4)
+    for cells in (1 << 13, 1):
+        monkeypatch.setattr(victim_model, "_FEW_CELLS", cells)
+        plan = decided(snapshot, wanted)
+        assert victims(plan) == [f"p{n}" for n in range(6)]
+    assert sizes[0] == 8
+    assert sizes[1:]
+    assert max(sizes[1:]) <= 4
+
+
+def test_a_model_of_one_kind_of_pods_has_more_nodes_than_one_of_many() -> None:
+    assert victim_model.most_nodes(kinds=1, units=1000, nodes=1000) == 4096  # more than there are
+    assert victim_model.most_nodes(kinds=10, units=1000, nodes=1000) == 8192 // 11
+    assert victim_model.most_nodes(kinds=1, units=40_000, nodes=1000) == 8192 // 41
+    assert victim_model.most_nodes(kinds=200, units=0, nodes=1000) == victim_model.MOST_NODES
+    assert victim_model.most_nodes(kinds=1, units=0, nodes=0) == 8192

@@ -132,6 +132,8 @@ def assemble(
     commit = Commit(client, cluster, writer, waits, waker.wake, pod_groups=group_path)
     worker, decider, telemetry = _solver(context, cluster)
     keeper, check = _holds(context, served, (client, writer, cluster), waker)
+    kept_nodes = None if served.lacks(Feature.HELD_NODES) else KeptNodes((client, writer, cluster), metrics)
+    keeper.on_begin.extend([] if kept_nodes is None else [kept_nodes.wake])
     attempts = AttemptMetrics(metrics, queue.counts, claim=cluster.claim, is_leading=False)
     return Components(
         cluster=cluster,
@@ -160,7 +162,7 @@ def assemble(
         attempt_metrics=attempts,
         fleet_counter=FleetCounter(worker, cluster, metrics, settings, also=attempts.report_oldest),
         holds=keeper,
-        kept_nodes=None if served.lacks(Feature.HELD_NODES) else KeptNodes((client, writer, cluster), metrics),
+        kept_nodes=kept_nodes,
         telemetry=telemetry,
         writer=writer,
         metrics=metrics,

@@ -22,7 +22,7 @@ from msgspec import structs
 
 from solver import extract, greedy
 from solver.diagnosis import node_limits
-from solver.diagnosis.shape_outlook import Reasons, ShapeOutlook, shape_of
+from solver.diagnosis.shape_outlook import Reasons, ShapeCache, ShapeOutlook, shape_of
 from solver.domain import (
     ADDED_NODES,
     NODE_PRICES,
@@ -86,12 +86,13 @@ def nodes_to_add(
     *,
     limits: Sequence[NodeLimit] = (),
     cache: SolverCache | None = None,
+    shared: ShapeCache | None = None,
 ) -> AddedNodes:
     """
     Find the nodes that cost least with which as many pods start as possible, strictly by priority.
 
     Pods get room that is there before nodes are added. No pod is evicted. `limits` are about nodes of several shapes
-    together. `cache` is that of other solves.
+    together. `cache` is that of other solves, `shared` that of other questions about these shapes.
     """
     cache = cache or SolverCache()
     batch = _without_preferences(batch.levelled())
@@ -102,6 +103,7 @@ def nodes_to_add(
         limits=tuple(limits),
         budget=budget,
         cache=cache,
+        shared=shared or ShapeCache(),
     )
     if not any(each.is_required for pod in batch.pods for each in pod.spread):
         return question.answer(batch)
@@ -126,7 +128,7 @@ def _spread(question: "_Question", batch: Batch) -> AddedNodes:
             ),
         )
     )
-    there = what_if.with_nodes(question.snapshot, {each.name: each for each in question.shapes}, free.nodes)
+    there = question.with_nodes(free.nodes)
     started = {each.pod for each in free.placements}
     rest = batch.without({pod.id for pod in batch.pods} - started)
     placed = what_if.place_all(
@@ -158,12 +160,11 @@ class _Question:
     limits: tuple[NodeLimit, ...]
     budget: Budget
     cache: SolverCache
+    shared: ShapeCache
 
     def answer(self, batch: Batch) -> AddedNodes:
         """Take out the pods that no node helps, search, and name devices."""
-        one_each, unlimited = [1] * len(self.shapes), replace(self, limits=())
-        outlook = ShapeOutlook(unlimited.problem_of(batch, one_each)[0])
-        waiting = outlook.helpless(lambda: unlimited.without_nodes().problem_of(batch, one_each)[0])
+        outlook, waiting = self._outlook(batch)
         helpless = frozenset(waiting)
         waiting |= _of_short_gangs(batch, waiting)
         while True:
@@ -181,6 +182,22 @@ class _Question:
         found = self._named(batch, searched, waiting, helpless)
         return structs.replace(found, waiting=tuple(self._with_limits(batch, found, outlook)))
 
+    def _outlook(self, batch: Batch) -> tuple[ShapeOutlook, dict[PodId, Reasons]]:
+        """Look at the cluster with one node of each shape; return the pods that no node helps, too, with reasons."""
+        known = self.shared.outlook_of(batch)
+        if known is not None:
+            return known, {}
+        one_each, unlimited = [1] * len(self.shapes), replace(self, limits=())
+        outlook = ShapeOutlook(unlimited.problem_of(batch, one_each)[0])
+        helpless = outlook.helpless(lambda: unlimited.without_nodes().problem_of(batch, one_each)[0])
+        self.shared.outlook = outlook
+        self.shared.helped = frozenset(pod.id for pod in batch.pods) - helpless.keys()
+        return outlook, helpless
+
+    def with_nodes(self, added: tuple[AddedNode, ...]) -> Snapshot:
+        """Return the cluster with some nodes more."""
+        return what_if.with_nodes(self.snapshot, {each.name: each for each in self.shapes}, added, self.shared.made)
+
     def problem_of(self, batch: Batch, counts: Sequence[int]) -> tuple[Problem, tuple[AddedNode, ...]]:
         """Build the problem of some pods with so many nodes of each shape beside those that exist."""
         taken = {node.name for node in self.snapshot.nodes}
@@ -189,8 +206,7 @@ class _Question:
             for shape, count in zip(self.shapes, counts, strict=True)
             for name in itertools.islice(_free_names(f"{shape.name}-new", taken), count)
         )
-        snapshot = what_if.with_nodes(self.snapshot, {each.name: each for each in self.shapes}, names)
-        problem = prepare(snapshot, batch, self.policy, self.cache, self.budget)
+        problem = prepare(self.with_nodes(names), batch, self.policy, self.cache, self.budget)
         number_of = {shape.name: number for number, shape in enumerate(self.shapes)}
         added = {each.name: number_of[each.shape] for each in names}
         shape_of = np.array([added.get(node.name, -1) for node in problem.inventory.nodes], dtype=np.int64)

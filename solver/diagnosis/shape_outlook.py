@@ -2,16 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from solver.arrays import Amounts, Mask
-from solver.domain import NodeLimit, NodeShape, PodId, Reason
+from solver.domain import Batch, NodeLimit, NodeShape, PodId, Reason
 from solver.explain import Explanation
 from solver.greedy import Greedy, Order, placement_state
 from solver.greedy.device_fit import FitCache
+from solver.preemption.what_if import MadeNodes
 from solver.problem.problem import Part, PodClass, Problem, Requests
 
 Reasons = tuple[Reason, ...]
@@ -123,3 +124,30 @@ class ShapeOutlook:
         while count < pod_class.size and run.place((pod_class,), {pod_class.index: here}):
             count += 1
         return count
+
+
+@dataclass(slots=True, eq=False)
+class ShapeCache:
+    """
+    What questions about nodes of the same shapes share: a cluster, and the same with some nodes and pods more.
+
+    `made` are the nodes that could be added. `outlook` is that of the first question, and `helped` are the pods that
+    fit somewhere by it.
+    """
+
+    made: MadeNodes = field(default_factory=dict)
+    outlook: ShapeOutlook | None = None
+    helped: frozenset[PodId] = frozenset()
+
+    def outlook_of(self, batch: Batch) -> ShapeOutlook | None:
+        """
+        Return the outlook, if it holds for a batch as well; else None.
+
+        What an empty node takes of a pod changes with what runs elsewhere only where pods depend on others.
+        """
+        if self.outlook is None or any(
+            pod.id not in self.helped or pod.affinity or pod.anti_affinity or pod.spread for pod in batch.pods
+        ):
+            return None
+        problem = self.outlook.problem
+        return None if any(problem.is_coupled(each, by_gangs=False) for each in problem.classes) else self.outlook

@@ -9,6 +9,7 @@ price; seeds with equal prices and bounds before and after a change have lost no
 """
 
 import argparse
+import gc
 import sys
 import time
 from collections.abc import Sequence
@@ -37,6 +38,17 @@ class MeasuredAnswer(NamedTuple):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 1 where pods are left without a place."""
     options = _parser().parse_args(arguments)
+    is_collecting = gc.isenabled()
+    gc.disable()  # as `dovetail fit` does
+    try:
+        return _all(options)
+    finally:
+        if is_collecting:
+            gc.enable()
+
+
+def _all(options: argparse.Namespace) -> int:
+    """Measure one seed after the other."""
     print(_ROW.format("seed", "CPU s", "pods", "nodes", "price", "at least"), flush=True)
     measured = []
     for seed in range(options.first, options.first + options.seeds):

@@ -21,7 +21,7 @@ import numpy as np
 from msgspec import structs
 
 from solver import extract, greedy
-from solver.diagnosis import node_limits
+from solver.diagnosis import node_limits, shape_outlook
 from solver.diagnosis.shape_outlook import Reasons, ShapeCache, ShapeOutlook, shape_of
 from solver.domain import (
     ADDED_NODES,
@@ -180,7 +180,29 @@ class _Question:
             waiting |= lost
             waiting |= _of_short_gangs(batch, waiting)
         found = self._named(batch, searched, waiting, helpless)
-        return structs.replace(found, waiting=tuple(self._with_limits(batch, found, outlook)))
+        found = structs.replace(found, waiting=tuple(self._with_limits(batch, found, outlook)))
+        return self._about_shapes(batch, found, outlook)
+
+    def _about_shapes(self, batch: Batch, found: AddedNodes, outlook: ShapeOutlook) -> AddedNodes:
+        """Say so of pods that fit on nodes that exist, one by one, and that no node of any shape takes."""
+        shapes = outlook.shapes_by_pod(self.shapes)
+        searched = {each.pod for each in found.waiting if each.reasons in (_COMPETING, _NO_TOGETHER)}
+        unhelped = frozenset(pod for pod in searched if not shapes[pod])
+        if not unhelped:
+            return found
+        of_shapes = shape_outlook.on_shapes(self.without_nodes().problem_of(batch, [1] * len(self.shapes))[0], unhelped)
+        members = {pod.id: pod.gang for pod in batch.pods}
+        reasons: dict[PodId, Reasons] = {
+            pod: (shape_outlook.NO_SHAPE_FOR_GANG if members[pod] else shape_outlook.NO_SHAPE, *of_shapes.get(pod, ()))
+            for pod in unhelped
+        }
+        gangs = {members[pod] for pod in unhelped} - {None}
+        reasons |= {pod: _INCOMPLETE for pod in searched - unhelped if members[pod] in gangs}
+        return structs.replace(
+            found,
+            helpless=found.helpless | unhelped,
+            waiting=tuple(structs.replace(each, reasons=reasons.get(each.pod, each.reasons)) for each in found.waiting),
+        )
 
     def _outlook(self, batch: Batch) -> tuple[ShapeOutlook, dict[PodId, Reasons]]:
         """Look at the cluster with one node of each shape; return the pods that no node helps, too, with reasons."""
@@ -234,9 +256,9 @@ class _Question:
         return _Searched(problem, names, found)
 
     def _starts(self, problem: Problem) -> list[Solution]:
-        """Return greedy solutions: with all shapes, and with each shape alone."""
+        """Return greedy solutions: with all shapes, and with each shape alone that could be best alone."""
         found, of_shape = greedy.candidates(problem), shape_of(problem)
-        for shape in range(len(self.shapes)) if len(self.shapes) > 1 else ():
+        for shape in node_prices.worth_alone(problem, len(self.shapes)) if len(self.shapes) > 1 else ():
             part = problem.within((of_shape == -1) | (of_shape == shape))
             found.append(Greedy(part, FitCache(part), Order.QUEUE_BEST_FIT).run())
         return found

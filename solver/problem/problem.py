@@ -28,12 +28,12 @@ from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.devices.states import DeviceStates
 from solver.problem.node_arrays import Room, numbered
 from solver.problem.placed_levels import CountedClass, PlacedLevel, Tier, placed_levels
-from solver.problem.pod_rules import PodRules
 from solver.problem.requests.component import Component, Option
 from solver.problem.requests.demand import Answers, DemandKey
 from solver.problem.requests.expected_kinds import ExpectedKind
 from solver.problem.requests.options import PayUnits, options, unpaid
 from solver.problem.requests.remaining_options import are_complete, remaining_options
+from solver.problem.rules_among_pods import PodRules
 from solver.rules.forms.limits import Limit
 from solver.rules.verdicts import NodeVerdicts
 from solver.rules.volumes.nodes import VolumeIndex

@@ -40,7 +40,7 @@ def equal_nodes(
         return []
     masks = np.array([each.verdicts.allowed for each in wanted], dtype=np.bool_).reshape(len(wanted), -1)
     allowed = [row.tobytes() for row in np.ascontiguousarray(np.packbits(masks, axis=0).T)]
-    is_open = masks.any(axis=0).tolist()
+    is_open: list[bool] = np.any(masks, axis=0).tolist()
     asking = [*(each.requests for each in wanted), *(kind.requests for kind in problem.requests.expected)]
     resources = [PODS, *sorted({resource for each in asking for resource, amount in each if amount > 0} - {PODS})]
     room = np.stack([problem.available.room.of(resource) for resource in resources], axis=1).tolist()

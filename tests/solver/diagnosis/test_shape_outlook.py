@@ -31,14 +31,13 @@ def test_it_says_nothing_of_other_pods_and_of_those_that_no_node_helps() -> None
     assert shared.outlook_of(Batch(pods=(one, b.pod("new", cpu=2)))) is None
 
 
-TIED = {
-    "affinity": [n.term(n.ZONE, app="x")],
-    "anti_affinity": [n.term(n.ZONE, app="x")],
-    "spread": [n.spread(app="x")],
-}
+TIED = (
+    n.neighbour("tied", cpu=2, app="x", affinity=[n.term(n.ZONE, app="x")]),
+    n.neighbour("tied", cpu=2, app="x", anti_affinity=[n.term(n.ZONE, app="x")]),
+    n.neighbour("tied", cpu=2, app="x", spread=[n.spread(app="x")]),
+)
 
 
-@pytest.mark.parametrize("rule", TIED)
-def test_it_does_not_hold_where_pods_depend_on_others(rule: str) -> None:
-    tied = n.neighbour("tied", cpu=2, app="x", **{rule: TIED[rule]})
+@pytest.mark.parametrize("tied", TIED)
+def test_it_does_not_hold_where_pods_depend_on_others(tied: Pod) -> None:
     assert asked(b.pod("first", cpu=2), tied).outlook_of(Batch(pods=(tied,))) is None

@@ -27,8 +27,8 @@ def tried(
 
     monkeypatch.setattr(node_prices, "worth_alone", noting)
     claims = [b.claim(f"c{number}", b.request(count=2)) for number in range(6)]
-    chosen = {"node_selector": {"zone": zone}} if zone else {}
-    pods = [b.pod(f"p{number}", f"c{number}", cpu=2, **(chosen if number == 0 else {})) for number in range(6)]
+    chosen = [{"zone": zone} if zone else {}, *[{}] * 5]
+    pods = [b.pod(f"p{number}", f"c{number}", cpu=2, node_selector=chosen[number]) for number in range(6)]
     snapshot, budget = b.snapshot(claims, b.gpu_class()), Budget(seconds=60.0, deterministic_seconds=4.0)
     nodes_to_add(snapshot, Batch(pods=tuple(pods)), Policy(), shapes, budget, limits=limits)
     return [shapes[number].name for number in found[0]]

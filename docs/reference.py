@@ -5,6 +5,7 @@ import ast
 import inspect
 import json
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -53,6 +54,8 @@ _DOCUMENTS: Final[dict[str, tuple[type, str]]] = {
     "ObservationReport": (ObservationReport, "`dovetail report`"),
 }
 """The documents that are values of ours, with where they come from."""
+_SHARED: Final = 4
+"""How many commands have to have an option alike, so that it stands once."""
 Schema = dict[str, Any]
 """A part of a JSON schema."""
 _TYPES: Final = {"integer": "number", "number": "number", "string": "text", "boolean": "true or false", "null": "null"}
@@ -109,8 +112,14 @@ def _keys(prefix: str, field: dict[str, Any], kinds: dict[str, Any]) -> Iterator
         if "properties" in kind:
             yield from _keys(f"{prefix}{name}.", each, kinds)
         else:
-            meaning = each["description"] + (f" {kind['description']}" if kind is not each else "")
+            meaning = each["description"] + (_explained(kind) if kind is not each else "")
             yield f"`{prefix}{name}`", _values(kind), f"`{json.dumps(each['default'])}`", meaning
+
+
+def _explained(kind: dict[str, Any]) -> str:
+    """Return what the description of an enum says of its values, without what it says of all."""
+    text: str = kind["description"]
+    return text[min((at for at in (text.find(f" {each}: ") for each in kind["enum"]) if at >= 0), default=len(text)) :]
 
 
 def _kind(field: dict[str, Any], kinds: dict[str, Any]) -> dict[str, Any]:
@@ -123,24 +132,35 @@ def _values(kind: dict[str, Any]) -> str:
     """Say which values a key can have."""
     if "enum" in kind:
         return ", ".join(f"`{each}`" for each in kind["enum"])
-    low = f"above {kind['exclusiveMinimum']}" if "exclusiveMinimum" in kind else f"from {kind.get('minimum')}"
+    low = f"above {kind['exclusiveMinimum']}" if "exclusiveMinimum" in kind else kind.get("minimum")
     limits = f"{low} to {kind['maximum']}" if "maximum" in kind else ""
     return ", ".join(filter(None, (kind.get("type", "any"), limits)))
 
 
 def _commands() -> Iterator[str]:
-    """Write the arguments and options of each command."""
+    """Write the arguments and options of each command; those that many commands have stand once, in front."""
+    rows = {name: [_argument(each) for each in _parser(name)._actions[1:]] for name in COMMANDS}  # the first is --help
+    commands = Counter(row for each in rows.values() for row in each if "|" not in row[0])
+    shared = {row: row[0].split()[0].strip("`") for row, number in commands.items() if number >= _SHARED}
     yield from (
         "# Options of commands",
         "",
-        "[commands](../commands.md) says what commands share: objects, namespaces, output, exit status.",
+        "[commands](../commands.md) lists the commands, and says what they share: objects, namespaces, output, exit",
+        "status.",
+        "",
+        "## Shared options",
+        "",
+        "Each command names those that it has.",
         "",
     )
-    yield from _table(("command", "does"), ((f"[`{name}`](#dovetail-{name})", text) for name, text in COMMANDS.items()))
+    yield from _table(("argument", "meaning"), shared)
     for name, text in COMMANDS.items():
-        parser = _parser(name)
         yield from ("", f"## dovetail {name}", "", text, "")
-        yield from _table(("argument", "meaning"), map(_argument, parser._actions[1:]))  # the first is --help
+        if own := [row for row in rows[name] if row not in shared]:
+            yield from (*_table(("argument", "meaning"), own), "")
+        names = ", ".join(f"`{shared[row]}`" for row in rows[name] if row in shared)
+        yield f"[Shared options](#shared-options): {names}."
+        parser = _parser(name)
         if parser.epilog:
             is_drawn = parser.formatter_class is argparse.RawDescriptionHelpFormatter
             yield from ("", *((f"    {line}" for line in parser.epilog.splitlines()) if is_drawn else (parser.epilog,)))
@@ -222,14 +242,17 @@ def _documents() -> Iterator[str]:
 
 
 def _part(part: Schema, parts: dict[str, Schema]) -> Iterator[str]:
-    """Write a part of a document: what it says of itself, and its fields with their types."""
+    """Write a part of a document: what it says of itself, and its fields by their types."""
     fields = part["properties"]
     camel = {re.sub(r"([A-Z])", lambda found: f"_{found[1].lower()}", name): name for name in fields}
     for text in part.get("description", "").split("\n\n"):
         words = " ".join(text.removeprefix("The document.").split())
         said = re.sub(r"`(\w+)`", lambda found: f"`{camel.get(found[1], found[1])}`", words)
-        yield from (said, "") if said else ()
-    yield from (", ".join(f"`{name}`: {_type(schema, parts)}" for name, schema in fields.items()), "")
+        yield from (re.sub(r"\bNone\b", "null", said), "") if said else ()
+    by_type = defaultdict[str, list[str]](list)
+    for name, allowed in fields.items():
+        by_type[_type(allowed, parts)].append(f"`{name}`")
+    yield from ("; ".join(f"{', '.join(names)}: {kind}" for kind, names in by_type.items()), "")
 
 
 def _type(schema: Schema, parts: dict[str, Schema]) -> str:

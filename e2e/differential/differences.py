@@ -70,8 +70,8 @@ DIFFERENCES: Final = (
         name="selector error",
         rule="CEL selectors of devices, and derived attributes",
         theirs="an expression that fails on one device ends the attempt for all nodes",
-        ours="the device cannot be selected for that request, and nothing else happens",
-        reason="which devices upstream looks at, and so whether it fails, depends on the order of its search",
+        ours="the request cannot have the device",
+        reason="whether upstream fails depends on the order of its search",
         more=More.DOVETAIL,
         sign="CEL runtime error",
     ),
@@ -87,7 +87,7 @@ DIFFERENCES: Final = (
     Difference(
         name="All while a pool is in flux",
         rule="allocationMode All with pools that are not published whole",
-        theirs="such a pool ends the attempt for all nodes, whatever driver or node it belongs to",
+        theirs="such a pool ends the attempt for all nodes",
         ours="a node is ruled out if the pool can have devices there",
         reason="a driver that restarts on one node must not hold up pods that cannot use its devices",
         more=More.DOVETAIL,
@@ -125,7 +125,7 @@ DIFFERENCES: Final = (
     Difference(
         name="qualified capacity names",
         rule="capacity requests",
-        theirs="a name with its driver as the domain is not the name that the driver writes without one",
+        theirs="a name with its driver as the domain differs from the name without one",
         ours="they are the same, as for attributes and in CEL",
         reason="the API defines a name without domain as one of the driver's",
         more=More.DOVETAIL,
@@ -135,7 +135,7 @@ DIFFERENCES: Final = (
         name="whole devices charged by capacity",
         rule="nodeAllocatableResources with a capacityKey, on devices that are not shared",
         theirs="there is no consumed capacity to count, which ends the attempt for all nodes",
-        ours="all of the device's capacity is counted, as the device is taken with all that it has",
+        ours="all of the device's capacity counts",
         reason="the device is taken whole",
         more=More.DOVETAIL,
         sign="ConsumedCapacity is nil",
@@ -182,7 +182,7 @@ OF_ALLOCATIONS: Final = (
     Difference(
         name="order of claims",
         rule="pods with several claims",
-        theirs="with admin access, what the first claim takes decides what later ones find",
+        theirs="with admin access, the first claim decides what later ones find",
         ours="claims are decided together",
         reason="the order of entries has no meaning in the API",
         more=More.DOVETAIL,
@@ -294,10 +294,9 @@ OF_CONDITIONS: Final = (
     Difference(
         name="time of a filter",
         rule="claims whose devices take long to search (filterTimeout of the plugin DynamicResources)",
-        theirs="the search on a node ends after filterTimeout, and the pod gets the reason SchedulerError",
-        ours="all nodes are decided at once within the time of a decision. A pod that needs more gets the reason "
-        "TooCostly",
-        reason="the constraint solver answers such claims at once; one node has no time of its own",
+        theirs="a node's search ends after filterTimeout, with the reason SchedulerError",
+        ours="all nodes have the time of one decision. A pod that needs more gets the reason TooCostly",
+        reason="one node has no time of its own",
         more=More.NEITHER,
     ),
     Difference(
@@ -307,7 +306,7 @@ OF_CONDITIONS: Final = (
         "Preemption"
         " is not helpful for scheduling.",
         ours="the same up to the end of the count, then what Dovetail knows of devices, volumes and preemption",
-        reason="the count says that devices are missing, and not which",
+        reason="the count does not say which devices are missing",
         more=More.NEITHER,
     ),
     Difference(
@@ -315,16 +314,16 @@ OF_CONDITIONS: Final = (
         rule="conditions on clusters older than the newest version of Kubernetes that Dovetail supports",
         theirs="the words of its own version",
         ours="the words of the newest version",
-        reason="one set of words serves searches and dashboards of all clusters",
+        reason="searches and dashboards fit all clusters",
         more=More.NEITHER,
     ),
     Difference(
         name="gate of extended resources",
         rule="pods whose extended resource only devices serve, where the gate DRAExtendedResource is off",
-        theirs="the count of nodes that lack the resource, as if it were misspelt",
+        theirs="the count of nodes that lack the resource",
         ours="that the API server keeps no status.extendedResourceClaimStatus, and the gate's name; the reason is "
         "SchedulerError",
-        reason="the message names the cause, and no autoscaler adds nodes in vain",
+        reason="no autoscaler adds nodes in vain",
         more=More.NEITHER,
     ),
     Difference(
@@ -332,7 +331,7 @@ OF_CONDITIONS: Final = (
         rule="the count of nodes for a pod that would fit alone",
         theirs="the count of the moment when it was the pod's turn",
         ours="the count once all placed pods run there; where a gang fits nowhere, that of the nodes as they are",
-        reason="pods are decided together: this pod lacks what the others got",
+        reason="this pod lacks what the others got",
         more=More.NEITHER,
     ),
     Difference(
@@ -349,13 +348,13 @@ OF_CONDITIONS: Final = (
         theirs="the next attempt may take the same device, also if there are others",
         ours="every other device goes first, and the device rests: 1 s, then 2 s, up to "
         "commit.avoidFailedDeviceSeconds",
-        reason="a bad device would fail pod after pod, but it may be the only one",
+        reason="a bad device would fail pod after pod",
         more=More.NEITHER,
     ),
     Difference(
         name="gated members",
         rule="PodGroups of which some pods have scheduling gates",
-        theirs="no pod of the group is scheduled while one has a gate, even in a group that is no gang",
+        theirs="no pod of the group is scheduled while one has a gate",
         ours="pods without gates are scheduled; those of a gang once there are minCount of them",
         reason="a gate holds back the pod that has it",
         more=More.DOVETAIL,
@@ -408,7 +407,7 @@ OF_CONDITIONS: Final = (
         rule="pods of a lower priority that another scheduler placed",
         theirs="any pod of a lower priority is a victim",
         ours="victims are pods of the profiles of the same configuration; the message names the others",
-        reason="what another scheduler placed is its own to move",
+        reason="another scheduler's pods are its own to move",
         more=More.NEITHER,
     ),
     Difference(
@@ -416,7 +415,7 @@ OF_CONDITIONS: Final = (
         rule="pods of a higher priority that lack devices",
         theirs="a pod is never evicted for its devices",
         ours="the same by default; with preemption.devices the devices of victims count as room",
-        reason="its users need priorities among each other, if the operator says so",
+        reason="the operator decides",
         more=More.NEITHER,
     ),
     Difference(
@@ -461,7 +460,7 @@ OF_CONDITIONS: Final = (
         rule="pods without spread constraints, and without a controller, that a Service selects",
         theirs="spreads them over nodes and zones, as the pods of a controller",
         ours="spreads the pods of a ReplicaSet, StatefulSet or ReplicationController",
-        reason="a Service's pods nearly always have such a controller; so Dovetail reads no Services",
+        reason="a Service's pods nearly always have such a controller",
         more=More.EITHER,
     ),
     Difference(

@@ -61,6 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--logs", type=Path, help="keep the scheduler's logs here, one for each run")
     options = parser.parse_args(arguments)
+    if unknown := [arm for arm in options.arms.split(",") if arm not in ARMS]:
+        parser.error(f"--arms: unknown {', '.join(unknown)}; choose of {', '.join(ARMS)}")
+    if options.logs is not None:
+        options.logs.mkdir(parents=True, exist_ok=True)
     runs: list[Run] = []
     try:
         for turn in range(options.turns):

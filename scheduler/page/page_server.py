@@ -36,7 +36,6 @@ from scheduler.page.fit_questions import FitQuestion
 from scheduler.page.page_watches import DecisionsWatch, MapWatch, PageSubjects
 from scheduler.settings import Address
 
-_NEEDS: Final = "is answered to callers that may list nodes, and pods and resourceclaims of all namespaces"
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -79,7 +78,7 @@ async def _fit(about: PageSubjects, query: Query, rights: CallerRights) -> msgsp
     if query.add_nodes and query.count is not None:
         raise Refusal(400, "count: cannot be with addNodes=true: leave one of them out")
     if query.add_nodes and not (question.sees_nodes and question.namespaces.everything):
-        raise Refusal(403, f"which nodes to add {_NEEDS}")
+        raise Refusal(403, "addNodes=true: you may not list nodes, or not pods and resourceclaims of all namespaces")
     return await about.fit.ask(rights.budget, question)
 
 

@@ -40,14 +40,15 @@ class CheckMemory(msgspec.Struct, frozen=True, kw_only=True):
     What is remembered of a Workload while its duty stays.
 
     `reason` is the last answer that its pods have no room, "" before one; `refused_at` the time of the first of them.
-    `is_placed` says that a decision has placed all of them, `is_held` that this room is stored. `written_at` is the
-    time of the last message.
+    `is_placed` says that a decision has placed all of them, `is_held` that this room is stored, or none is
+    needed, as `answer` says. `written_at` is the time of the last message.
     """
 
     reason: str = ""
     refused_at: float | None = None
     is_placed: bool = False
     is_held: bool = False
+    answer: str = "its room is held"
     written_at: float | None = None
 
     def refused(self, reason: str, now: float) -> "CheckMemory":
@@ -121,7 +122,7 @@ def _answer(
 ) -> Step:
     check = workload.check(checks)
     if memory.is_held:
-        return Say(READY, "its room is held")
+        return Say(READY, memory.answer)
     if workload.parked:  # a rejection that was not written, or that a person took back: the time begins anew
         return Unmark()
     if memory.is_placed or memory.refused_at is None or check is None:

@@ -163,6 +163,7 @@ def decode_workload(raw: bytes | msgspec.Raw) -> KueueWorkload:
         replaces=cut((metadata.annotations or {}).get(REPLACES, "")),
         owners=tuple(WorkloadOwner(each.api_version, each.kind, each.uid) for each in metadata.owner_references or ()),
         evicted=cut(evicted.reason) if evicted is not None else "",
+        was_evicted=any(each.type == "Evicted" for each in status.conditions or ()),
         parked=cut((metadata.annotations or {}).get(PARKED, "")),
         is_active=spec.active is not False,
         has_quota="QuotaReserved" in true,

@@ -1,5 +1,6 @@
 """Objects of Kueue (kueue.x-k8s.io/v1beta2) as far as the admission check reads them: frozen values, without I/O."""
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -67,9 +68,10 @@ class KueueWorkload(msgspec.Struct, frozen=True, kw_only=True):
     """
     A Workload: what its pods are, what quota it has, and what the checks say.
 
-    `replaces` is the key of the Workload whose pods run already and count to this one, "" where there is none.
+    `replaces` is the key of the Workload that this one takes the place of, as its Job grew, "" where there is none.
     `priority` is spec.priority; `has_pod_priority` says that it is that of a PriorityClass of pods. `evicted` is the
-    reason of the condition Evicted while that is True. `parked` is our annotation.
+    reason of the condition Evicted while that is True; `was_evicted` says that it was True once, which stopped the Job.
+    `parked` is our annotation.
     """
 
     namespace: str
@@ -85,6 +87,7 @@ class KueueWorkload(msgspec.Struct, frozen=True, kw_only=True):
     owners: tuple[WorkloadOwner, ...] = ()
     replaces: str = ""
     evicted: str = ""
+    was_evicted: bool = False
     parked: str = ""
     is_active: bool = True
     has_quota: bool = False
@@ -100,6 +103,24 @@ class KueueWorkload(msgspec.Struct, frozen=True, kw_only=True):
     def check(self, names: frozenset[str]) -> AdmissionCheckState | None:
         """Return the state of the first of these checks that the Workload has."""
         return next((each for each in self.checks if each.name in names), None)
+
+
+def grows_beside_running_pods(workload: KueueWorkload, workloads: Mapping[str, KueueWorkload]) -> bool:
+    """
+    Whether a Workload is the growth of an elastic Job of which pods run.
+
+    Then one of those that it replaces, one after the other, was let in, and none was evicted since: Kueue stops the
+    whole Job with a Workload that it evicts. Kueue 0.19 takes the gate off the further pods when the growth has quota,
+    whatever a check says, and stops the running ones where one is Rejected.
+    """
+    seen = {workload.key}
+    while workload.replaces not in seen and not workload.was_evicted:
+        seen.add(workload.replaces)
+        former = workloads.get(workload.replaces)
+        if former is None or former.is_admitted:
+            return former is not None
+        workload = former
+    return False
 
 
 class AdmissionCheck(msgspec.Struct, frozen=True, kw_only=True):

@@ -44,19 +44,16 @@ from scheduler.placement_check.check_states import (
     duty,
     next_step,
 )
-from scheduler.placement_check.kueue_objects import PENDING, REJECTED, KueueWorkload
+from scheduler.placement_check.kueue_objects import PENDING, REJECTED, KueueWorkload, grows_beside_running_pods
 from scheduler.placement_check.kueue_objects_watch import KueueObjects
-from scheduler.placement_check.podset_pods import (
-    MissingPartError,
-    Part,
-    is_expected,
-    workload_of,
-)
+from scheduler.placement_check.podset_pods import MissingPartError, Part, is_expected, workload_of
 from scheduler.placement_check.workload_queue import Feed, NoMemoryError, WorkloadQueue
 from scheduler.placement_check.workload_rooms import RoomState, WorkloadRooms
 from scheduler.queue.memory_budget import MemoryBudget
 from solver.domain import DeviceHold, Pod, PodId, Reason, ReasonCode
 
+_GROWS: Final = "Kueue lets further pods of a running Job come by quota alone: they are placed like any other"
+_OTHERS: Final = "Dovetail schedules none of its pods"
 _ACTIVE: Final = "Dovetail answers this check: a Workload is let in when all its pods have room"
 _RETRY_SECONDS: Final = 5.0
 """After a write that failed, unless the Workload changes before."""
@@ -251,10 +248,12 @@ class PlacementCheck:
         known = self._known[key]
         if known.duty not in {Duty.PLACE, Duty.WATCH} or known.memory.is_placed:
             return
-        former = self._objects.workloads.get(workload.replaces)
-        replaced = former if former is not None and former.is_admitted else None
+        if grows_beside_running_pods(workload, self._objects.workloads):
+            self._queue.leave(key)
+            self._set(key, is_placed=True, is_held=True, answer=_GROWS)
+            return
         try:
-            has_pods = self._queue.offer(workload, self._objects.around, replaced)
+            has_pods = self._queue.offer(workload, self._objects.around)
         except NoMemoryError as error:  # nothing tells when there is some
             self._refuse(key, str(error))
             self._due[key] = self._clock() + _RETRY_SECONDS
@@ -262,8 +261,8 @@ class PlacementCheck:
         except (MissingPartError, ValueError) as error:
             self._refuse(key, str(error))
             return
-        if not has_pods:  # all of them are other schedulers'
-            self._set(key, is_placed=True, is_held=True)
+        if not has_pods:
+            self._set(key, is_placed=True, is_held=True, answer=_OTHERS)
 
     def _part_changed(self, part: Part) -> None:
         """Look at Workloads that name something which has come, changed or gone."""

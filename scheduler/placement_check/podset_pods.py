@@ -99,32 +99,25 @@ def pod_set_of(pod: PodId) -> str:
     return pod.name.split(MARK)[1]
 
 
-def expected_pods(
-    workload: KueueWorkload,
-    around: WorkloadContext,
-    scheduler_names: frozenset[str],
-    replaced: KueueWorkload | None = None,
-) -> WorkloadPods:
+def expected_pods(workload: KueueWorkload, around: WorkloadContext, scheduler_names: frozenset[str]) -> WorkloadPods:
     """
     Make the pods of the podsets that name one of these schedulers, all in one gang, and their claims.
 
-    Those of a `replaced` Workload run already; only the others are made. They evict nobody: only a pod that exists may.
-    Raises MissingPartError where something that the Workload names is not known, or there are more than `MOST_PODS`,
-    and ValueError of the decoders where a template is malformed.
+    They evict nobody: only a pod that exists may. Raises MissingPartError where something that the Workload names is
+    not known, or there are more than `MOST_PODS`, and ValueError of the decoders where a template is malformed.
     """
-    running = {each.name: each.count for each in replaced.pod_sets} if replaced is not None else {}
-    own = [(pod_set, _template(pod_set)) for pod_set in workload.pod_sets]
-    numbers = [
-        (pod_set, template, range(running.get(pod_set.name, 0), pod_set.count))
-        for pod_set, template in own
+    templates = [(pod_set, _template(pod_set)) for pod_set in workload.pod_sets]
+    own = [
+        (pod_set, template)
+        for pod_set, template in templates
         if template.get("spec", {}).get("schedulerName", "default-scheduler") in scheduler_names
     ]
-    count = sum(len(each) for _, _, each in numbers)
+    count = sum(pod_set.count for pod_set, _ in own)
     if count > MOST_PODS:
         raise MissingPartError(f"it has {count} pods, and room is held for {MOST_PODS} at most: make smaller jobs")
     parts, pods, claims = _Parts(around), list[Pod](), list[Claim]()
-    for pod_set, template, indices in numbers:
-        if not indices:
+    for pod_set, template in own:
+        if pod_set.count == 0:
             continue
         try:
             body, of_first = _pod(workload, pod_set, template, parts)
@@ -134,7 +127,7 @@ def expected_pods(
         if count > 1:
             _make_member(body, workload, count)
         first = decode_pod(_raw(body)), [decode_claim(_raw(claim)) for claim in of_first]
-        for index in indices:
+        for index in range(pod_set.count):
             pod, own_claims = _numbered(workload, f"{workload.name}{MARK}{pod_set.name}{MARK}{index}", *first)
             pods.append(pod)
             claims += own_claims

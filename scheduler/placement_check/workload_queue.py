@@ -74,7 +74,7 @@ class WorkloadQueue:
         self._scheduler_names: Final = scheduler_names
         self._queued: Final[dict[str, _Queued]] = {}
 
-    def offer(self, workload: KueueWorkload, around: WorkloadContext, replaced: KueueWorkload | None) -> bool:
+    def offer(self, workload: KueueWorkload, around: WorkloadContext) -> bool:
         """
         Have the pods of a Workload in the queue, made of what it is now; return whether it has pods of this scheduler.
 
@@ -83,8 +83,7 @@ class WorkloadQueue:
         """
         updates = tuple(each.updates for each in workload.checks)
         priority = workload.priority, workload.has_pod_priority
-        running = replaced.pod_sets if replaced is not None else ()
-        made_of = (workload.uid, workload.pod_sets, running, updates, priority)
+        made_of = (workload.uid, workload.pod_sets, updates, priority)
         queued = self._queued.get(workload.key)
         if queued is not None and queued.made_of == made_of:
             if not queued.needs:
@@ -93,7 +92,7 @@ class WorkloadQueue:
         else:
             self.leave(workload.key)
         try:
-            expected = expected_pods(workload, around, self._scheduler_names, replaced)
+            expected = expected_pods(workload, around, self._scheduler_names)
         except (MissingPartError, ValueError) as error:
             missing = error.parts if isinstance(error, MissingPartError) else frozenset[Part]()
             self.leave(workload.key)

@@ -59,9 +59,8 @@ class DecisionFiles(Section, frozen=True):
 
     folder: str = ""
     """
-    The folder in which decisions are saved with the state of the cluster; empty: none are saved. The files show every
-    pod, claim and device, so only the scheduler's user can read them. One file is written at a time, in the
-    background; decisions that are made meanwhile have no file.
+    The folder in which decisions are saved with the state of the cluster; empty: none are saved. One file is written at
+    a time; decisions that are made meanwhile have none.
     """
 
     max_files: Annotated[int, Meta(ge=1, le=100_000)] = 100
@@ -112,10 +111,7 @@ class ApiSettings(Section, frozen=True):
     """The private key of the certificate (PEM)."""
 
     require_audience: bool = False
-    """
-    Whether only tokens for the audience `dovetail.dev` are accepted (`dovetail history --service-account`). Then
-    callers never send a token that is valid at the API server.
-    """
+    """Whether only tokens for the audience `dovetail.dev` are accepted (`dovetail history --service-account`)."""
 
     requests_per_second: Annotated[float, Meta(gt=0, le=1000)] = 5.0
     """Requests of one caller per second; short bursts may have four times as many."""

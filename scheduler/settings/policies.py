@@ -113,7 +113,7 @@ class PodProtection(Section, frozen=True):
     below_priority: Priority = SYSTEM_CRITICAL_PRIORITY
     """
     Preemptors of this priority and above ignore all protections and `minimumRunSeconds`. The default is the lowest
-    priority of the system (`system-cluster-critical`), so that no tenant keeps a node from what the cluster needs.
+    priority of the system (`system-cluster-critical`).
     """
 
     def rules(self) -> Protection:
@@ -148,10 +148,7 @@ class PreemptionSettings(Section, frozen=True):
     """Whether pods are evicted to free cpu, memory, host ports and the like. If false, no pod is ever evicted."""
 
     devices: bool = False
-    """
-    Whether pods are also evicted to free the devices that they use. kube-scheduler never does this. Work on devices is
-    often long and expensive, so it is off by default.
-    """
+    """Whether pods are also evicted to free the devices that they use. kube-scheduler never does this."""
 
     minimum_run_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] = 300
     """Seconds that a pod with devices must have run before it may be evicted."""
@@ -159,9 +156,8 @@ class PreemptionSettings(Section, frozen=True):
     delay_seconds: Annotated[int, Meta(ge=0, le=86_400)] = 0
     """
     Seconds in which no pod is evicted for a pod, from the first decision on that would have it evicted; for a gang from
-    that of its last pod. Where an autoscaler adds nodes, give it the time that a node takes to come. Its condition says
-    what is left. The time begins anew when the scheduler restarts. Preemptors that ignore all protections
-    (`protection.belowPriority`) do not wait.
+    that of its last pod. Where an autoscaler adds nodes, give it the time that a node takes to come. The time begins
+    anew when the scheduler restarts. Preemptors that ignore all protections (`protection.belowPriority`) do not wait.
     """
 
     protection: PodProtection = PodProtection()
@@ -172,8 +168,8 @@ class PreemptionSettings(Section, frozen=True):
 
     max_evictions_per_minute: Annotated[int, Meta(ge=1, le=100_000)] = 60
     """
-    The most evictions within any minute for pods of this profile. The limit is never exceeded: a pod or gang that
-    needs more victims than this keeps waiting.
+    The most evictions within any minute for pods of this profile. A pod or gang that needs more victims than this keeps
+    waiting.
     """
 
     def rules(self, scheduler_names: Collection[str]) -> PreemptionRules:
@@ -202,10 +198,7 @@ class AdmissionCheckSettings(Section, frozen=True):
     """
 
     park_after_seconds: Annotated[float, Meta(gt=0, le=86400)] = 60.0
-    """
-    How long a Workload without room keeps its quota. Then it is rejected, so that Kueue frees its quota for others. It
-    is active again when a decision says that it fits.
-    """
+    """How long a Workload without room keeps its quota. Then it is rejected, until it fits."""
 
     hold_seconds: Annotated[float, Meta(gt=0, le=86400)] = 600.0
     """How long room is held for pods of a Workload that was let in and that do not come."""
@@ -245,14 +238,13 @@ class Messages(Section, frozen=True):
     inventory: bool = True
     """
     Whether messages name nodes and devices and what these publish: labels, attributes, drivers and pools that would
-    match instead. If false, messages say how many nodes or devices do not match and why, using only the pod's own
-    words. The node that a pod is nominated for or bound to is always in the pod's own fields.
+    match instead. If false, messages use only the pod's own words.
     """
 
     event_renewal_seconds: Annotated[float, Meta(gt=0, le=86400)] = 1800.0
     """
-    How often the event of a pod that waits is written again, so that `kubectl describe pod` shows it until the pod is
-    bound. It should be half of the API server's `--event-ttl`, which is one hour by default.
+    How often the event of a pod that waits is written again, so that `kubectl describe pod` shows it; half of the API
+    server's `--event-ttl`, which is one hour by default.
     """
 
 
@@ -263,5 +255,5 @@ class Autoscaling(Section, frozen=True):
     """
     Whether the cluster always has a node of every shape that an autoscaler can add. A pod that would fit on none of the
     nodes if they were empty then has the reason `NoShapeHelps`, on which no autoscaler acts. Leave it false where node
-    groups can be empty: autoscalers also add nodes of shapes that were never seen.
+    groups can be empty.
     """

@@ -65,10 +65,7 @@ class RepairSettings(Section, frozen=True):
     """Seconds that a pod with devices must have run before it may be moved."""
 
     max_checkpoint_age_seconds: RunSeconds = 3600
-    """
-    Up to so many seconds the age of a checkpoint counts that a pod declares (`dovetail.dev/checkpointed-at`), because
-    it is what the pod's author says.
-    """
+    """The most seconds that count of the age of a checkpoint that a pod declares (`dovetail.dev/checkpointed-at`)."""
 
     cool_down_seconds: RunSeconds = 600
     """Seconds after a move in which no other pod of the same controller makes room. Failed devices are left at once."""
@@ -80,7 +77,7 @@ class RepairSettings(Section, frozen=True):
     """The most seconds that planning may take."""
 
     successor_seconds: Annotated[int, Meta(ge=1, le=86_400)] = 600
-    """Seconds that a successor may take until it runs. Then the plan stops, and its room is given free."""
+    """Seconds that a successor may take until it runs. Then the plan stops."""
 
     approval_seconds: RunSeconds = 86_400
     """Seconds after which a plan that nobody has approved is made anew or removed."""

@@ -85,8 +85,8 @@ class Devices(Section, frozen=True):
     allocate_on_device_plugin_nodes: bool = False
     """
     Whether devices are also allocated on nodes where a device plugin offers the same device class. It offers the
-    extended resource of the class: allocatable above zero. By default they are not, because plugin and driver would
-    allocate the same hardware twice. Set it to true only if the two manage different hardware on one node.
+    extended resource of the class: allocatable above zero. Set it to true only if plugin and driver manage different
+    hardware on one node: else the same device is given out twice.
     """
 
 
@@ -95,14 +95,14 @@ class SolverLimits(Section, frozen=True):
 
     budget_seconds: Annotated[float, Meta(gt=0, le=60)] = 2.0
     """
-    Seconds of wall time for one batch. Small batches are proven optimal within milliseconds and end earlier. When the
-    time is up, the best plan found so far is used; it is never worse than first fit.
+    Seconds of wall time for one batch. When the time is up, the best plan found so far is used; it is never worse than
+    first fit.
     """
 
     deterministic_seconds: Annotated[float, Meta(gt=0, le=600)] = 4.0
     """
-    The same limit in OR-Tools' deterministic time, which does not depend on the machine's speed or load. It makes a
-    recorded decision repeatable.
+    The same limit in OR-Tools' deterministic time, which does not depend on the machine's speed or load. It makes
+    decisions repeatable.
     """
 
     workers: Annotated[int, Meta(ge=1, le=64)] = 1
@@ -118,8 +118,7 @@ class SolverLimits(Section, frozen=True):
     """
     Milliseconds (counted in steps of work) that a batch may spend on results that are not in the cache: it evaluates
     selectors and enumerates the ways to satisfy a claim. While the worker process is new, it has 50 ms more for each
-    1,000 devices. A pod that needs more is costly: it is decided in a process of its own, so that no other pod waits
-    for it.
+    1,000 devices. A pod that needs more is costly: it is decided in a process of its own.
     """
 
     costly_pod_seconds: Annotated[float, Meta(gt=0, le=600)] = 20.0
@@ -140,8 +139,8 @@ class BatchLimits(Section, frozen=True):
 
     max_pods: Annotated[int, Meta(ge=1, le=100_000)] = 1000
     """
-    The most pods in one batch. A pod that arrives while the scheduler is idle is decided at once; pods are collected
-    only while a decision or its writes run, so only a very long queue reaches this limit.
+    The most pods in one batch. Only a very long queue reaches this limit: pods are collected only while a decision or
+    its writes run.
     """
 
 
@@ -150,8 +149,8 @@ class CommitLimits(Section, frozen=True):
 
     max_concurrency: Annotated[int, Meta(ge=1, le=1024)] = 64
     """
-    The most concurrent writes. The number in use adapts: it falls when the API server answers 429 or becomes slow, and
-    grows again up to this limit.
+    The most concurrent writes. The number in use falls when the API server answers 429 or becomes slow, and grows again
+    up to this limit.
     """
 
     request_timeout_seconds: Seconds = 4.0
@@ -193,8 +192,7 @@ class CommitLimits(Section, frozen=True):
     suspect_device_seconds: Seconds = 900.0
     """
     Seconds for which a suspect device is allocated only if no other device fits. A device is suspect after a pod with a
-    controller failed on it. It is also suspect after the kubelet reported it unhealthy in a pod's status. This too is
-    kept in memory only.
+    controller failed on it, or the kubelet reported it unhealthy. This is kept in memory only.
     """
 
 
@@ -215,30 +213,28 @@ class QueueTimes(Section, frozen=True):
 
     starvation_seconds: Seconds = 300.0
     """
-    Seconds for which a pod that fits nowhere may wait while pods of the same or a lower priority are placed. Then it is
-    starving: it goes before all pods of its priority. Nodes are reserved for it (`nodeReservations`): what becomes free
-    there goes to no other pod. A shorter time protects large pods from a stream of small ones, and leaves more devices
-    idle.
+    Seconds for which a pod that fits nowhere may wait while pods of the same or a lower priority are placed. Then it
+    goes before all pods of its priority, and nodes are reserved for it (`nodeReservations`). A shorter time protects
+    large pods from a stream of small ones, and leaves more devices idle.
     """
 
     costly_pod_share: Annotated[float, Meta(gt=0, le=1)] = 0.1
     """
-    The share of time that one namespace may use for decisions about costly pods (`solver.costlyPodSeconds`). It is
-    charged afterwards: with the default, a pause of up to 200 s follows a decision of 20 s. The namespace that was
-    served longest ago goes first.
+    The share of time that one namespace may use for decisions about costly pods (`solver.costlyPodSeconds`). With the
+    default, a pause of up to 200 s follows a decision of 20 s.
     """
 
     retry_after_seconds: Seconds = 300.0
     """
-    Seconds after which an unschedulable pod is tried again although no event could have made it schedulable. Such
-    events retry it at once; this is the safety net (kube-scheduler's podMaxInUnschedulablePodsDuration).
+    Seconds after which an unschedulable pod is tried again although no event could have made it schedulable. It is the
+    safety net (kube-scheduler's podMaxInUnschedulablePodsDuration).
     """
 
     max_waiting_mib: Annotated[int, Meta(ge=1, le=1_048_576)] = msgspec.field(default=512, name="maxWaitingMiB")
     """
     Mebibytes of memory for waiting pods and unallocated claims; a pod with a claim takes about 10 KiB. A namespace may
-    use as much as it leaves free, so one namespace alone uses at most half. Beyond the limit, further objects are
-    ignored until there is room. Bound pods and allocated claims are always kept.
+    use as much as it leaves free, so one namespace alone uses at most half. Beyond it, further objects are ignored
+    until there is room.
     """
 
 

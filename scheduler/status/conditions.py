@@ -43,14 +43,14 @@ class ConditionReason(StrEnum):
     """The pod or its group cannot be read, or the pods of the group contradict each other. Another pod helps."""
     MEMBER_CANNOT_START = "MemberCannotStart"
     """
-    A pod of the group can start on no node, whatever nodes come, and the group not without it: its claim is another
-    pod's or invalid, its class does not exist, its volume is lost, or its node selection contradicts itself. All
-    waiting pods of the group have this reason, and the message names the pod that has to change.
+    A pod that the group needs can start on no node, existing or new: its claim is another pod's or invalid, its class
+    does not exist, its volume is lost, or its node selection contradicts itself. All waiting pods of the group have
+    this reason, and the message names the pod that has to change.
     """
     CLAIM_INVALID = "ClaimInvalid"
     """
     No node can serve the claim as it is written: a selector fails, it asks for more than 32 devices, belongs to another
-    pod, or costs more than one decision may spend. A new claim or template helps, as a claim cannot be changed.
+    pod, or costs too much. A new claim or template helps, as a claim cannot be changed.
     """
     WAITING_FOR_CLAIMS = "WaitingForClaims"
     """
@@ -68,8 +68,8 @@ class ConditionReason(StrEnum):
     """The pod's group is not complete: other members are missing."""
     NO_SHAPE_HELPS = "NoShapeHelps"
     """
-    With `autoscaling.shapesComplete`: the pod fits on none of the nodes if they were empty, and these show every shape
-    that can be added. Another pod helps, or a new kind of node.
+    With `autoscaling.shapesComplete`: the pod would fit on no node, even an empty one. Another pod helps, or a new kind
+    of node.
     """
     WAITING_FOR_VICTIMS = "WaitingForVictims"
     """Pods were evicted for this one and have not ended yet. `nominatedNodeName` is its node."""
@@ -85,15 +85,11 @@ class ConditionReason(StrEnum):
     another setup of the driver.
     """
     DEVICES_AVOIDED = "DevicesAvoided"
-    """
-    The devices that match rest because they were not ready for a pod: 1 s after the first failure, twice as long after
-    each further one, `commit.avoidFailedDeviceSeconds` at most.
-    """
+    """The devices that match rest because they were not ready for a pod (`commit.avoidFailedDeviceSeconds`)."""
     QUOTA_EXCEEDED = "QuotaExceeded"
     """
-    A DeviceQuota of the pod's namespace, or one above it, has no room for the devices that the pod needs. The message
-    names quota, class, held, limit and asked. The end of a claim of the quota helps, or a higher limit; a new node does
-    not.
+    A DeviceQuota of the pod's namespace, or one above it, has no room for the devices that the pod needs. The end of a
+    claim of the quota helps, or a higher limit; a new node does not.
     """
     NODE_RESERVED = "NodeReserved"
     """
@@ -101,14 +97,11 @@ class ConditionReason(StrEnum):
     `queue.starvationSeconds`.
     """
     ROOM_HELD = "RoomHeld"
-    """
-    There is room, and a DeviceHold keeps it for other pods to come (docs/holds.md). The end of the hold helps: its pods
-    have come, its owner is gone, or its deadline has passed.
-    """
+    """There is room, and a DeviceHold keeps it for other pods to come (docs/holds.md). The end of the hold helps."""
     TOO_COSTLY = "TooCostly"
     """
-    The decision takes more time or memory than one may, or the namespace has used up its time for such decisions.
-    Simpler selectors help, fewer alternatives and constraints, or time.
+    The decision takes too much time or memory, or the namespace has used up its time for such decisions. Simpler
+    selectors help, fewer alternatives and constraints, or time.
     """
     WAITING_FOR_ROOM = "WaitingForRoom"
     """The pod alone would fit: the room goes to pods before it, or no plan with it was found in time."""

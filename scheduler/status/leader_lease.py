@@ -107,7 +107,7 @@ def reservations_in(lease: SeenLease | None) -> ToldReservations:
     report = lease.current_report if lease is not None else None
     if report is None or not report.more_reserved:
         return ToldReservations(report)
-    more = f"{report.more_reserved} more nodes are reserved for starving pods, and which ones is not known here"
+    more = f"{report.more_reserved} more nodes are reserved for starving pods, and the leader names none of them"
     return ToldReservations(report, more)
 
 
@@ -125,7 +125,7 @@ def told_reservations(access: ClusterAccess, namespace: str, election: LeaderEle
         why = f"you may not read Lease {namespace}/{name} (the ClusterRole dovetail-viewer names Lease dovetail)"
     except KubeError as error:
         why = f"Lease {namespace}/{name} cannot be read: {error}"
-    problem = f"which nodes are reserved for starving pods is not known, and the answer is as if none were: {why}"
+    problem = f"the answer leaves out that nodes may be reserved for starving pods: {why}"
     return ToldReservations(problem=problem, is_read=False)
 
 

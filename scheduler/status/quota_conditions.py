@@ -127,7 +127,7 @@ def _conditions(state: QuotaState, *, may_reclaim: bool) -> list[tuple[str, bool
 
 def _short_of(each: ResourceState) -> str:
     held, guarantee = each.key.amount(each.held), each.key.amount(each.guarantee)
-    return f"{held} of {guarantee} {each.key} that are guaranteed are held, and {each.waiting} pods wait"
+    return f"{held} of the guaranteed {guarantee} {each.key} are held; pods waiting: {each.waiting}"
 
 
 async def list_statuses(

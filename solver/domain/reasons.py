@@ -20,8 +20,7 @@ class ReasonCode(StrEnum):
     """The pod object cannot be decoded."""
     POD_NOT_CREATED = "PodNotCreated"
     """
-    In answers about manifests: the pod would not exist yet. Its workload makes it once the pod before it runs, or a
-    ResourceQuota of the namespace is used up.
+    In answers about manifests: the workload makes the pod once the pod before it runs, or a ResourceQuota is used up.
     """
     CLAIM_MISSING = "ClaimMissing"
     """A named claim, or the claim from a template, does not exist yet."""
@@ -78,7 +77,7 @@ class ReasonCode(StrEnum):
     DEVICES_TAINTED = "DevicesTainted"
     """Devices match and are free, and too few of them are untainted or tolerated."""
     DEVICES_AVOIDED = "DevicesAvoided"
-    """Devices match and are free, and too many of them failed to get ready for a pod before (binding conditions)."""
+    """Devices match and are free, and too many of them failed to get ready for a pod before."""
     DEVICES_CAPACITY = "DevicesCapacity"
     """Shareable devices match, and too few of them have the capacity left."""
     DEVICES_COUNTERS = "DevicesCounters"
@@ -128,7 +127,7 @@ class ReasonCode(StrEnum):
     GANG_BLOCKED = "GangBlocked"
     """A member of the pod's gang can start on no node, existing or new, and the gang not without it."""
     NO_SHAPE = "NoShape"
-    """The pod fits on no node if it were empty, and these show every shape of node that can be added."""
+    """With `autoscaling.shapesComplete`: the pod would fit on no node, even an empty one."""
     NODE_LIMIT = "NodeLimit"
     """In answers about nodes to add: a limit of their NodePool, or of their shape, leaves no node for the pod."""
     PREEMPTING = "Preempting"

@@ -1,10 +1,12 @@
 """Kueue's admission check `dovetail.dev/placement`: what is let in has room, and what has none gives its quota back."""
 
+import time
+
 import pytest
 
 from tests.support.controlplane import wait_until
-from tests.support.kueue_world import KueueWorld
-from tests.support.neighbours import Neighbours
+from tests.support.kueue_world import Json, KueueWorld
+from tests.support.neighbours import PARK_SECONDS, Neighbours
 
 pytestmark = pytest.mark.neighbours
 
@@ -20,6 +22,14 @@ def state(world: KueueWorld, owner: str) -> str:
 def message(world: KueueWorld, owner: str) -> str:
     checks = world.workload(owner).get("status", {}).get("admissionChecks", [])
     return next((each["message"] for each in checks if each["name"] == world.word), "")
+
+
+def growth(world: KueueWorld) -> Json:
+    """The check in the Workload by which an elastic Job grows."""
+    for workload in world.workloads():
+        if "kueue.x-k8s.io/workload-slice-replacement-for" in workload["metadata"].get("annotations", {}):
+            return next(iter(workload.get("status", {}).get("admissionChecks", [])), {"state": "", "message": ""})
+    return {"state": "", "message": ""}
 
 
 def is_parked(world: KueueWorld, owner: str) -> bool:
@@ -91,3 +101,36 @@ def test_both_go_on_after_a_restart(world: KueueWorld, neighbours: Neighbours) -
     world.set_active("runs", is_active=False)
     neighbours.restart_dovetail()
     wait_until(lambda: len(world.bound_of("waits")) == 1)
+
+
+def test_a_queue_borrows_of_its_cohort_and_gives_the_room_back(world: KueueWorld) -> None:
+    world.add_nodes(2, 2)
+    check = world.check()
+    reclaim: Json = {"preemption": {"reclaimWithinCohort": "Any"}}
+    world.queue("mine", gpus=2, cohort="all", checks=(check,), **reclaim)
+    world.queue("yours", gpus=2, cohort="all", checks=(check,), **reclaim)
+    world.job("mine-0", pods=1, gpus=2, queue="mine")
+    wait_until(lambda: len(world.bound_of("mine")) == 1)
+    world.job("mine-1", pods=1, gpus=2, queue="mine")
+    wait_until(lambda: len(world.bound_of("mine")) == 2)
+    world.job("owner", pods=1, gpus=2, queue="yours")
+    wait_until(lambda: len(world.bound_of("owner")) == 1)
+    assert state(world, "owner") == "Ready"
+    assert len(world.bound_of("mine")) == 1  # which of the two, Kueue says
+
+
+def test_an_elastic_job_grows_and_keeps_the_pods_that_run(world: KueueWorld) -> None:
+    """Kueue lets further pods come by quota alone, and would stop all of them if the check were rejected."""
+    world.add_nodes(2, 2)
+    world.queue("q", gpus=6, checks=(world.check(),))
+    world.job("elastic", pods=1, gpus=2, queue="q", grows_to=3)
+    wait_until(lambda: len(world.bound_of("elastic")) == 1)
+    first = set(world.bound())
+    world.scale("elastic", 3)
+    wait_until(lambda: len(world.bound_of("elastic")) == 2)
+    time.sleep(2 * PARK_SECONDS)
+    assert growth(world)["state"] == "Ready"
+    assert len(world.bound_of("elastic")) == 2
+    world.more_devices(2)
+    wait_until(lambda: len(world.bound_of("elastic")) == 3)
+    assert first < set(world.bound())

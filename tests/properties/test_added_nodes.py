@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import solver.decide
+import solver.problem.prepare
 from scheduler.simulation.adding import confirmed_nodes
 from scheduler.worker.recording import Record
 from solver import nodes_to_add, solve, verify, with_nodes
@@ -232,7 +233,7 @@ def test_what_does_not_change_between_the_searches_and_decisions_of_an_answer_is
 ) -> None:
     """One node of each shape, the cheapest nodes, the decision, more nodes for what it leaves out, and it again."""
     prepared, made = list[int](), list[str]()
-    prepare, make_node = added_nodes.prepare, what_if._node  # noqa: SLF001 - what is counted
+    prepare, make_node = solver.problem.prepare.prepare, what_if._node  # noqa: SLF001 - what is counted
 
     def counting_prepare(snapshot: Snapshot, batch: Batch, *rest: Any, **more: Any) -> Problem:
         prepared.append(len(batch.pods))

@@ -19,6 +19,7 @@ KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2"
 MANAGED: Final = "kueue.x-k8s.io/managed"
 """Kueue's finalizer of pods."""
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
 MERGE: Final = "application/merge-patch+json"
 
 Json = dict[str, Any]
@@ -106,9 +107,14 @@ class KueueWorld(World):
         queue: str,
         gang: bool = False,
         labels: Json | None = None,
+        grows_to: int = 0,
         **pod: Any,
     ) -> None:
-        """Create a Job that waits in a queue, each of whose pods has a claim of its own for some devices."""
+        """
+        Create a Job that waits in a queue, each of whose pods has a claim of its own for some devices.
+
+        With `grows_to` it is elastic: `scale` gives it up to so many pods.
+        """
         with contextlib.suppress(RequestError):
             self.template(f"gpus-{gpus}", gpus)
         template: Json = {"spec": self._pod_spec(f"gpus-{gpus}", restartPolicy="Never", **pod)}
@@ -120,10 +126,19 @@ class KueueWorld(World):
         body = {
             "apiVersion": "batch/v1",
             "kind": "Job",
-            "metadata": {"name": name, "labels": {QUEUE_LABEL: queue, **(labels or {})}},
-            "spec": {"parallelism": pods, "completions": pods, "suspend": True, "template": template},
+            "metadata": {
+                "name": name,
+                "labels": {QUEUE_LABEL: queue, **(labels or {})},
+                "annotations": {ELASTIC: "true"} if grows_to else {},
+            },
+            "spec": {"parallelism": pods, "completions": grows_to or pods, "suspend": True, "template": template},
         }
         self.plane.request("POST", f"/apis/batch/v1/namespaces/{self.namespace}/jobs", body)
+
+    def scale(self, job: str, pods: int) -> None:
+        """Give an elastic Job another number of pods."""
+        path = f"/apis/batch/v1/namespaces/{self.namespace}/jobs/{job}"
+        self.plane.request("PATCH", path, {"spec": {"parallelism": pods}}, content=MERGE)
 
     def plain_pod(
         self, name: str, gpus: int = 1, *, queue: str, labels: Json | None = None, annotations: Json | None = None

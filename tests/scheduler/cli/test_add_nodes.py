@@ -258,7 +258,7 @@ def test_the_table_fits_80_columns(tmp_path: Path, cluster: Path, capsys: Captur
 def test_the_shapes_of_the_guide_are_read(tmp_path: Path, capsys: Capture) -> None:
     """docs/simulate.md has a file of shapes, one of a cluster and one of its own."""
     page = (house.ROOT / "docs" / "simulate.md").read_text()
-    block = page.partition("    shapes:\n")[2].partition("\nThe exit status")[0]
+    block = page.partition("    shapes:\n")[2].partition("\n## ")[0]
     shapes = yaml.safe_load("shapes:\n" + textwrap.dedent(block))
     objects = [m.device_class(), typed("n1", "p5.48xlarge"), m.slice_of("n1")]
     cluster = m.write_json(tmp_path / "cluster.json", objects)

@@ -91,14 +91,27 @@ class Keeping:
         return ()
 
 
-async def run_until_idle(memory: MemoryBudget, monkeypatch: pytest.MonkeyPatch) -> tuple[Loop, Fed]:
+class Written:
+    """Stands where the API server is written."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def write(self, _: object, **__: object) -> str:
+        self.count += 1
+        return "2"
+
+
+async def run_until_idle(
+    memory: MemoryBudget, monkeypatch: pytest.MonkeyPatch, written: Written | None = None
+) -> tuple[Loop, Fed]:
     """Run the check until nothing happens any more, with a piece for each step."""
     monkeypatch.setattr(Shown, "loop", Loop())
     monkeypatch.setattr(placement_check, "KueueObjects", Shown)
     monkeypatch.setattr(loop_turns, "_PIECE_SECONDS", 0.0)
     check = PlacementCheck(
         cast("Client", None),
-        cast("Writer", None),
+        cast("Writer", written),
         WorkloadRooms(cast("HoldKeeper", Keeping()), hold_seconds=60.0),
         OURS,
         park_after_seconds=60.0,
@@ -122,6 +135,22 @@ async def test_those_for_which_there_is_no_memory_stop_no_others(monkeypatch: py
     few = 4 * (POD_BYTES + CLAIM_BYTES) * 10  # half of it is for pods, and half of that for one namespace
     _, fed = await run_until_idle(MemoryBudget(OURS, few, Interner()), monkeypatch)
     assert len(fed.pods) == 10
+
+
+async def test_the_growth_of_a_job_that_runs_is_let_in_without_a_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run(self: Shown) -> None:
+        old = replace(workload(pod_set(count=1), status=STATUS), is_admitted=True, is_finished=True)
+        new = replace(
+            workload(pod_set(count=3), status=STATUS), name="new", uid="uid-new", replaces=old.key, resource_version="1"
+        )
+        self.workloads |= {old.key: old, new.key: new}
+        self.on_workload(new.key)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Shown, "run", run)
+    written = Written()
+    loop, _ = await run_until_idle(MemoryBudget(OURS, 2**30, Interner()), monkeypatch, written)
+    assert (written.count, loop.made) == (1, [])
 
 
 class Refusing:

@@ -25,6 +25,7 @@ from scheduler.placement_check.kueue_objects import (
     RETRY,
     AdmissionCheckState,
     KueueWorkload,
+    grows_beside_running_pods,
 )
 
 OURS = frozenset({"placement"})
@@ -95,6 +96,31 @@ def test_a_workload_without_room_for_long_is_parked_by_the_first_refusal() -> No
     still = REFUSED.refused("0/4 nodes are available", 150.0)
     assert step(workload(), still, 159.9) == Say(PENDING, "0/4 nodes are available")
     assert step(workload(), still, 160.0) == Park("0/4 nodes are available")
+
+
+def grown(name: str, replaces: str = "", **fields: Any) -> KueueWorkload:
+    return KueueWorkload(namespace="ml", name=name, uid=name, replaces=f"ml/{replaces}" if replaces else "", **fields)
+
+
+@pytest.mark.parametrize(
+    ("chain", "runs"),
+    [
+        ([grown("a")], False),
+        ([grown("a", is_admitted=True, is_finished=True), grown("b", "a")], True),
+        ([grown("a", is_admitted=True, is_finished=True), grown("b", "a"), grown("c", "b")], True),
+        ([grown("a"), grown("b", "a")], False),
+        ([grown("b", "gone")], False),
+        ([grown("b", "c"), grown("c", "b")], False),
+        ([grown("a", is_admitted=True, is_finished=True), grown("b", "a", was_evicted=True)], False),
+        ([grown("a", is_admitted=True), grown("b", "a", was_evicted=True), grown("c", "b")], False),
+        ([grown("a"), grown("b", "a", was_evicted=True, is_admitted=True), grown("c", "b")], True),
+    ],
+)
+def test_a_job_grows_beside_pods_that_run_where_one_it_replaces_was_let_in(
+    chain: list[KueueWorkload], *, runs: bool
+) -> None:
+    """An evicted Workload stops the whole Job."""
+    assert grows_beside_running_pods(chain[-1], {each.key: each for each in chain}) == runs
 
 
 def test_a_placed_workload_is_not_parked_while_its_room_is_written() -> None:

@@ -69,12 +69,11 @@ def test_each_pod_has_claims_of_its_own_and_all_are_one_gang() -> None:
     assert not is_expected(PodId("ml", "job-w"))
 
 
-def test_pods_of_the_workload_that_is_replaced_run_already() -> None:
-    smaller = workload(pod_set(count=2))
-    pods, claims, _ = expected_pods(workload(pod_set(count=5), pod_set("new", 1)), AROUND, OURS, smaller)
-    assert [pod.id.name for pod in pods] == ["job-w:main:2", "job-w:main:3", "job-w:main:4", "job-w:new:0"]
-    assert len(claims) == 4
-    assert {pod.gang_note.min_count for pod in pods if pod.gang_note is not None} == {4}
+@pytest.mark.parametrize(("status", "reason"), [("True", "Preempted"), ("False", "")])
+def test_an_eviction_is_remembered_when_it_is_over(status: str, reason: str) -> None:
+    """Kueue keeps the condition, which is False once the Workload has quota again."""
+    made = workload(pod_set(), status={"conditions": [{"type": "Evicted", "status": status, "reason": "Preempted"}]})
+    assert (made.was_evicted, made.evicted) == (True, reason)
 
 
 def test_what_is_named_is_told_also_where_it_is_missing() -> None:

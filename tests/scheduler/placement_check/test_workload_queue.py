@@ -70,7 +70,7 @@ def named(count: int, name: str) -> KueueWorkload:
 
 async def test_other_tasks_run_between_the_pods_of_a_workload(monkeypatch: pytest.MonkeyPatch) -> None:
     made, fed, _ = queue()
-    assert made.offer(named(20, "w"), AROUND, None)
+    assert made.offer(named(20, "w"), AROUND)
     assert fed.told == []
     await flushed(made, fed, monkeypatch)
     assert (len(fed.told), fed.waiting()) == (40, 40)
@@ -84,9 +84,9 @@ async def test_other_tasks_run_between_the_pods_of_a_workload(monkeypatch: pytes
 
 async def test_what_comes_and_goes_before_it_is_told_is_told_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     made, fed, _ = queue()
-    made.offer(named(2, "w"), AROUND, None)
+    made.offer(named(2, "w"), AROUND)
     made.leave("ml/w")
-    made.offer(named(3, "w"), AROUND, None)
+    made.offer(named(3, "w"), AROUND)
     await flushed(made, fed, monkeypatch)
     assert fed.waiting() == 6
 
@@ -110,25 +110,25 @@ async def test_a_unit_is_given_back_in_parts_each_with_its_claims(monkeypatch: p
 
 def test_workloads_beyond_the_memory_for_pods_that_wait_are_kept_out_until_there_is_some() -> None:
     made, _, memory = queue(pods=10)
-    assert made.offer(named(10, "first"), AROUND, None)
+    assert made.offer(named(10, "first"), AROUND)
     assert memory.bytes == 10 * PER_POD
     for _ in range(2):
         with pytest.raises(NoMemoryError, match=r"raise queue\.maxWaitingMiB"):
-            made.offer(named(10, "second"), AROUND, None)
+            made.offer(named(10, "second"), AROUND)
         assert memory.bytes == 10 * PER_POD
 
     made.leave("ml/first")
     assert memory.bytes == 0
-    assert made.offer(named(10, "second"), AROUND, None)
+    assert made.offer(named(10, "second"), AROUND)
     made.leave("ml/second")
     assert memory.bytes == 0
 
 
 def test_pods_that_are_kept_out_for_want_of_memory_are_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     made, _, _ = queue(pods=10)
-    made.offer(named(10, "first"), AROUND, None)
+    made.offer(named(10, "first"), AROUND)
     with pytest.raises(NoMemoryError):
-        made.offer(named(10, "second"), AROUND, None)
+        made.offer(named(10, "second"), AROUND)
     monkeypatch.setattr("scheduler.placement_check.workload_queue.expected_pods", None)
     with pytest.raises(NoMemoryError):
-        made.offer(named(10, "second"), AROUND, None)
+        made.offer(named(10, "second"), AROUND)

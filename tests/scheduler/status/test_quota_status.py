@@ -185,7 +185,7 @@ def test_the_time_of_a_condition_is_that_of_its_last_change_whoever_led() -> Non
     met = _condition(third, "GuaranteesMet")
     assert (met["status"], met["reason"]) == ("False", "PodsWait")
     assert met["lastTransitionTime"] > _condition(first, "GuaranteesMet")["lastTransitionTime"]
-    assert met["message"] == "1 of 2 devices of class gpu that are guaranteed are held, and 1 pods wait"
+    assert met["message"] == "1 of the guaranteed 2 devices of class gpu are held; pods waiting: 1"
 
 
 def test_what_contradicts_is_a_condition() -> None:

@@ -27,7 +27,8 @@ from solver.model.variables import Variables
 from solver.problem.costs.cost_model import CostModel, SpreadCost
 from solver.problem.costs.scores import best_case
 from solver.problem.node_arrays import PODS, Room
-from solver.problem.problem import SCORES, PodClass, PodRules, Problem, Requests
+from solver.problem.problem import SCORES, PodClass, Problem, Requests
+from solver.problem.rules_among_pods import PodRules
 from solver.search import bound, exact, stages
 from solver.search.bound import Bounds, ContradictionError, guarded, proves
 from solver.search.exhaustive import BestWay

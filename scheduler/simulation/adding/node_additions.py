@@ -198,7 +198,8 @@ def _answer(answer: NodeAdditions) -> str:
     if not total:
         return "No node has to be added: none of these pods waits."
     started = len(answer.result.plan.placements)
-    whose = f"all {total}" if started == total else f"{started} of {total}"
+    every = "both" if total == 2 else f"all {total}"  # noqa: PLR2004 - the word is for two
+    whose = every if started == total else f"{started} of {total}"
     pods = f"{whose} {'pods' if total > 1 else 'pod'}" if started != total or total > 1 else "the pod"
     if not answer.found.nodes:
         there = "that there are or that are coming" if answer.coming.nodes else "that there are"

@@ -31,6 +31,7 @@ TOOLS: Final = {
     "upgrade": Tool("e2e.upgrade.__main__", "the API server goes up and down through the versions"),
     "rollout": Tool("e2e.upgrade.rollout", "Dovetail is upgraded from an earlier commit and rolled back"),
     "tenants": Tool("e2e.bench.tenants", "what quotas cost a decision, and what the reclaim of gangs takes"),
+    "added-nodes": Tool("e2e.bench.cheapest_nodes", "what the cheapest nodes for waiting gangs cost to find"),
     "regression": Tool("e2e.regression.__main__", "an earlier commit and this checkout in turns: what got worse?"),
 }
 

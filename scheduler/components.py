@@ -131,7 +131,7 @@ def assemble(
     waits = PreBind(cluster, reports, context.failed_devices, backoff, timeout_seconds=seconds, on_begin=begin)
     commit = Commit(client, cluster, writer, waits, waker.wake, pod_groups=group_path)
     worker, decider, telemetry = _solver(context, cluster)
-    keeper, check = _holds(context, served, (client, writer, cluster), waker)
+    keeper, kept_nodes, check = _holds(context, served, (client, writer, cluster), waker)
     attempts = AttemptMetrics(metrics, queue.counts, claim=cluster.claim, is_leading=False)
     return Components(
         cluster=cluster,
@@ -160,7 +160,7 @@ def assemble(
         attempt_metrics=attempts,
         fleet_counter=FleetCounter(worker, cluster, metrics, settings, also=attempts.report_oldest),
         holds=keeper,
-        kept_nodes=None if served.lacks(Feature.HELD_NODES) else KeptNodes((client, writer, cluster), metrics),
+        kept_nodes=kept_nodes,
         telemetry=telemetry,
         writer=writer,
         metrics=metrics,
@@ -200,16 +200,19 @@ def equivalence_keys(
 
 def _holds(
     context: ReplicaContext, served: DiscoveredKinds, access: tuple[Client, Writer, Cluster], waker: QueueWaker
-) -> tuple[HoldKeeper, PlacementCheck | None]:
-    """Make what holds room, and the admission check, where the settings switch it on and room can be held."""
+) -> tuple[HoldKeeper, KeptNodes | None, PlacementCheck | None]:
+    """Make what holds room and keeps its nodes, and the admission check, each where it is switched on and can work."""
     unheld, limits, settings = _no_holds(served), context.settings.device_holds, context.settings.admission_check
     keeper = HoldKeeper(access, limits, context.metrics, waker.wake, unheld)
+    kept_nodes = None if served.lacks(Feature.HELD_NODES) else KeptNodes(access, context.metrics)
+    if kept_nodes is not None:
+        keeper.on_begin.append(kept_nodes.wake)
     if not settings.enabled:
-        return keeper, None
+        return keeper, kept_nodes, None
     check = context.health.ready("admission-check")
     if unheld:
         check.degrade(f"no Workload is let in: {unheld}")
-        return keeper, None
+        return keeper, kept_nodes, None
     check.succeed("standing by")
     placement_check = PlacementCheck(
         *access[:2],
@@ -219,7 +222,7 @@ def _holds(
         told=(context.metrics, check),
     )
     waker.subscribers.append(placement_check.held_may_be_less)
-    return keeper, placement_check
+    return keeper, kept_nodes, placement_check
 
 
 def _isolated_lane(

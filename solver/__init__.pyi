@@ -2,6 +2,7 @@ from . import verify as verify
 from .charged_claims import quota_charges as quota_charges
 from .decide import solve as solve
 from .decide import solve_greedily as solve_greedily
+from .diagnosis import ShapeCache as ShapeCache
 from .diagnosis import explain_placed as explain_placed
 from .diagnosis import explain_pod as explain_pod
 from .diagnosis import max_count as max_count

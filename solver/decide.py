@@ -59,6 +59,7 @@ from solver.problem.skipped_pods import NOT_REACHED
 from solver.problem.solver_cache import SolverCache
 from solver.search import bound, decompose, exhaustive, scoring
 from solver.search.bound import SearchError
+from solver.search.exhaustive import BestWay
 from solver.search.stages import SearchResult
 from solver.solution import Solution, quotas_beside
 from solver.volume_matching import CONTENDED, AssignedVolumes, assign_volumes
@@ -153,7 +154,7 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
             plan = _round(decision.decided_whole(), problem.batch.without(frozenset(deferred)))
             return structs.replace(plan, undecided=_later(deferred))
 
-    searched = _searched(decision, problem, start, is_best=first.is_best)
+    searched = _searched(decision, problem, start if first.best is None else first.best)
     settled = assign_volumes(problem, searched.solution)
     if settled.losers and not budget.should_stop():
         return _without_contended(decision, problem, settled)
@@ -169,20 +170,20 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
 
 
 class _First(NamedTuple):
-    """A first solution, why pods without a place were not tried, and whether no search can find a better one."""
+    """A first solution, why pods without a place were not tried, and the best way where no search can find better."""
 
     solution: Solution
     not_tried: Counter[int]
-    is_best: bool
+    best: BestWay | None
 
 
 def _first_of(decision: _Decision, problem: Problem) -> _First:
-    start = _best_of_all_ways(decision, problem)
-    if start is not None:
-        return _First(start, Counter(), is_best=True)
+    best = _best_of_all_ways(decision, problem)
+    if best is not None:
+        return _First(best.solution, Counter(), best)
     budget = decision.budget
     tried = greedy.candidates(problem, budget.at_least(budget.params.greedy_wall_share).at("greedy").should_stop)
-    return _First(best_of(problem, tried), reduce(and_, (each.unreached for each in tried)), is_best=False)
+    return _First(best_of(problem, tried), reduce(and_, (each.unreached for each in tried)), None)
 
 
 def _is_contended(problem: Problem, start: Solution) -> bool:
@@ -193,7 +194,7 @@ def _is_contended(problem: Problem, start: Solution) -> bool:
     return batch_quotas.is_contended(problem, quotas_beside(problem, start), placed)
 
 
-def _best_of_all_ways(decision: _Decision, problem: Problem) -> Solution | None:
+def _best_of_all_ways(decision: _Decision, problem: Problem) -> BestWay | None:
     """Serve one pod in the best of all ways, so that neither greedy nor search is needed; None where it is not."""
     if not decision.searches:
         return None
@@ -206,20 +207,21 @@ def _best_of_all_ways(decision: _Decision, problem: Problem) -> Solution | None:
         return None
 
 
-def _searched(decision: _Decision, problem: Problem, start: Solution, *, is_best: bool) -> SearchResult:
+def _searched(decision: _Decision, problem: Problem, start: Solution | BestWay) -> SearchResult:
     """Search from a first solution; after a contradiction, its stage loses the result, and the plan all proofs."""
+    first = start.solution if isinstance(start, BestWay) else start
     if not decision.searches:
-        return _unproven(problem, SearchResult(start, (), (), (0, 0)))
+        return _unproven(problem, SearchResult(first, (), (), (0, 0)))
     budget = decision.budget
     before = len(budget.work.defects)
     try:
         left = preempt.leave_time(problem, budget.sparing()).at("search")
-        found = scoring.search_and_score(problem, start, left, is_best=is_best)
+        found = scoring.search_and_score(problem, start, left)
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 -- whatever it is, the budget says whether it is raised
         budget.note_defect("search", error)
-        found = SearchResult(start, (), (), (0, 0))
+        found = SearchResult(first, (), (), (0, 0))
     return found if len(budget.work.defects) == before else _unproven(problem, found)
 
 

@@ -129,6 +129,11 @@ class NodeUse(NamedTuple):
     is_local: bool
     """Whether a device of the node itself is among it."""
 
+    @property
+    def totals(self) -> tuple[int, int, int, int]:
+        """Return all that does not name a device."""
+        return self.rank, self.value, self.suspects, self.distance
+
 
 def node_uses(problem: Problem, solution: Solution) -> Iterator[tuple[int, NodeUse]]:
     """Go through nodes and what is taken there; equal choices are counted once, since most of thousands are equal."""
@@ -139,21 +144,21 @@ def node_uses(problem: Problem, solution: Solution) -> Iterator[tuple[int, NodeU
         key = (parts, group_of[choice.node], choice.picks)
         use = known.get(key)
         if use is None:
-            use = known[key] = _use(
+            use = known[key] = use_of(
                 problem, ServedComponents(choice.node, problem.group(choice.node), parts, choice.picks)
             )
         yield choice.node, use
     for shared in solution.shared.values():
-        parts = problem.shared[shared.shared].parts
-        yield shared.node, _use(problem, ServedComponents(shared.node, shared.described(problem), parts, shared.picks))
+        yield shared.node, use_of(problem, _served_shared(problem, shared))
 
 
-def _use(problem: Problem, served_: ServedComponents) -> NodeUse:
+def use_of(problem: Problem, served: ServedComponents) -> NodeUse:
+    """Describe what served components take."""
     rank, rows = 0, list[DeviceUse]()
-    for part, copies in zip(served_.parts, served_.picks, strict=True):
-        options = problem.options(part.component, served_.group)
+    for part, copies in zip(served.parts, served.picks, strict=True):
+        options = problem.options(part.component, served.group)
         rank += sum(options[pick.option].rank for pick in copies)
-        rows += _rows(problem, served_.group, options, copies)
+        rows += _rows(problem, served.group, options, copies)
     value = sum(row.device.value * row.amount for row in rows)
     suspects = sum(row.amount for row in rows if row.device.is_suspect)
     distance = sum(row.amount * row.device.distance for row in rows)

@@ -94,7 +94,7 @@ def _pod(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
         return refuse(f"explain: {missing}")
     seen.warn_of_no_scheduler()
     found = explanation.of_pod(seen.asked, pod, seen.warnings.get(pod.pod.id, ()), is_live=seen.is_live)
-    if pod.condition is None:
+    if not (found.pod.node_name or found.pod.is_terminal or found.pod.is_deleting):
         found = found._replace(unserved=seen.unserved)
     if options.output in {TABLE, WIDE}:
         explanation_output.show(found, sys.stdout, is_wide=options.output == WIDE)
@@ -112,7 +112,7 @@ def _gang(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
         warn("a gang can be explained only with the rights to list these kinds")
         return seen.completed(ExitStatus.NO)
     name = PodId(target.namespace, target.name)
-    objects = explanation.GangObjects(seen.pods.values(), seen.groups, seen.is_live)
+    objects = explanation.GangObjects(seen.pods.values(), seen.groups, seen.is_live, seen.unserved)
     found = explanation.of_gang(seen.asked, name, objects, explanation.MOST_KINDS if options.output == TABLE else None)
     if found is None:
         return refuse(f"explain: {absent_objects.absent(target, seen.known)}")
@@ -151,7 +151,6 @@ def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
     from scheduler.simulation import case_builder, explanation, simulator  # noqa: PLC0415 - as above
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
     from scheduler.simulation.moves import planned_moves  # noqa: PLC0415 - as above
-    from scheduler.status.misspelled_schedulers import misspelled  # noqa: PLC0415 - as above
     from solver.domain import Namespace, PodGroup  # noqa: PLC0415 - and this
 
     missing = explanation.NEEDED & set(found.forbidden)
@@ -159,15 +158,17 @@ def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
         return _Seen(None, pods, warnings, forbidden=found.forbidden, known=KnownObjects())
     made = case_builder.CaseBuilder.of(found, documents.ManifestFiles())
     kind = "gang" if target.kind is TargetKind.POD_GROUP else "pod"
-    wanted = planned_moves.scheduler_of(made.pods, kind, f"{target.namespace}/{target.name}")
+    object_name = f"{target.namespace}/{target.name}"
+    wanted = planned_moves.scheduler_of(made.pods, kind, object_name)
     configured = running.chosen(wanted)
-    name, settings = configured.served(wanted)
-    configured.warn_of_other_scheduler(str(target), wanted)
+    asked = planned_moves.pods_meant(made.pods, kind, object_name)
+    is_picked_up = any(pods[each.id].condition for each in asked if each.id in pods)
+    name, settings, unserved = configured.serving(wanted, is_picked_up=is_picked_up)
     groups = tuple(change.value for change in found.changes if isinstance(change.value, PodGroup))
-    case = simulator.recorded(made.case(name), settings, name, running.reservations(made.pods))
+    joining = {pod.id for pod in asked if unserved}
+    case = simulator.recorded(made.case(name, joining), settings, name, running.reservations(made.pods))
     namespaces = frozenset(change.key for change in found.changes if isinstance(change.value, Namespace))
     known = KnownObjects(made.pods, tuple(each.id[:2] for each in groups), namespaces)
-    unserved = misspelled(wanted, configured.settings.scheduler_names) if configured.is_known else ""
     return _Seen(
         case,
         pods,

@@ -21,14 +21,14 @@ from scheduler.cli.arguments import (
 )
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.sources import shape_arguments
-from scheduler.cli.sources.configuration import ConfigurationReader, add_configured_cluster
+from scheduler.cli.sources.configuration import ConfigurationReader, Serving, add_configured_cluster
 
 if TYPE_CHECKING:  # these take a second to import
     from collections.abc import Sequence
 
-    from scheduler.settings import Settings
     from scheduler.simulation.adding.karpenter_objects import KarpenterObjects
     from scheduler.simulation.admission.quota_admission import QuotaLedger
+    from scheduler.simulation.case_builder import CaseBuilder
     from scheduler.simulation.fitting import FileInPlace
     from scheduler.simulation.simulator import SimulationCase
     from scheduler.worker.recording import Record
@@ -42,8 +42,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = (
         "Nothing is written to the cluster. Exit status, about the pods of the file only: 0 they would start now (with "
-        "--count N: so many copies, with max: at least one; with --add-nodes: with the nodes), 1 they would not, 2 a "
-        "manifest is invalid or cannot be read, 3 the answer may be wrong, as a warning says."
+        "--count N: so many copies, with max: at least one; with --add-nodes: with the nodes), 1 they would not, as "
+        "where no Dovetail serves their schedulerName, 2 a manifest is invalid or cannot be read, 3 the answer may be "
+        "wrong, as a warning says."
     )
     add_manifests(parser, "YAML or JSON manifests of the pods, a folder of manifests, or - for standard input")
     parser.add_argument(
@@ -98,27 +99,36 @@ def execute(options: argparse.Namespace) -> int:
 
     found = found or case_builder.CaseBuilder.as_cluster(of_cluster)
     made = case_builder.CaseBuilder.of(found, asked)
-    try:
-        chosen = options.scheduler_name or fitting.scheduler_of(made)
-    except fitting.SchedulerNameError as error:
-        raise UsageError(f"{error}: choose with --scheduler-name") from error
+    chosen = options.scheduler_name or _scheduler_of(made, running)
     configured = running.chosen(chosen)
-    name, settings = configured.served(chosen)
-    configured.warn_of_other_scheduler("a pod of the files", name)
-    case = made.case(name)
+    serving = configured.serving(chosen, options.scheduler_name)
+    misspelt = fitting.misspelt(made, chosen, configured.scheduler_names)
+    report(misspelt, ())
+    case = made.case(serving.name, made.own if serving.unserved else ())
     if not case.own:
         report(case.warnings, case.problems)
-        return refuse(f"fit: {', '.join(map(str, paths))}: no pod waits for scheduler {name}")
+        return refuse(f"fit: {', '.join(map(str, paths))}: no pod waits for scheduler {serving.name}")
     configured.warn_of_no_scheduler()
-    record = simulator.recorded(case, settings, name, running.reservations(made.pods))
-    about = _Decided(case, _in_place(case, record, made.gone), settings, made.quotas)
+    record = simulator.recorded(case, serving.settings, serving.name, running.reservations(made.pods))
+    about = _Decided(case, _in_place(case, record, made.gone), serving, made.quotas)
     if options.add_nodes:
         karpenter = karpenter if access is None else shape_arguments.live_objects(access)
         status = _with_nodes(options, about, karpenter)
     else:
         status = _as_it_is(options, about, wanted)
-    is_known = running.is_known
-    return ExitStatus.WRONG if case.problems else completed(status, found.forbidden, is_configured=is_known)
+    status = ExitStatus.NO if misspelt else status
+    return ExitStatus.WRONG if case.problems else completed(status, found.forbidden, is_configured=running.is_known)
+
+
+def _scheduler_of(made: "CaseBuilder", running: ConfigurationReader) -> str:
+    """Return the scheduler that the pods of the file name. Raise `UsageError` where they name several."""
+    from scheduler.simulation import fitting  # noqa: PLC0415 - as above
+
+    try:
+        return fitting.scheduler_of(made)
+    except fitting.SchedulerNameError as error:
+        slips = "".join(f". {each}" for each in fitting.misspelt(made, "", running.chosen().scheduler_names))
+        raise UsageError(f"{error}: choose with --scheduler-name{slips}") from error
 
 
 def _in_place(case: "SimulationCase", record: "Record", gone: "Sequence[Pod | Claim]") -> "FileInPlace":
@@ -132,11 +142,11 @@ def _in_place(case: "SimulationCase", record: "Record", gone: "Sequence[Pod | Cl
 
 
 class _Decided(NamedTuple):
-    """What is decided about, and with which settings."""
+    """What is decided about, and by whom."""
 
     case: "SimulationCase"
     file: "FileInPlace"
-    settings: "Settings"
+    serving: Serving
     quotas: "QuotaLedger"
 
 
@@ -147,6 +157,7 @@ def _as_it_is(options: argparse.Namespace, about: _Decided, wanted: int | None) 
     most = None if wanted is None else min(fitting.MOST_COPIES, wanted or fitting.MOST_COPIES)
     file = about.file
     answer = fitting.fit(file.asked, file.own, most, running=file.running, quotas=about.quotas)
+    answer = answer._replace(unserved=about.serving.unserved)
     needed = wanted or 1
     if options.output == TABLE:
         fitting.show(answer, needed, sys.stdout)
@@ -163,8 +174,8 @@ def _with_nodes(options: argparse.Namespace, about: _Decided, karpenter: "Karpen
         say("fit: all pods of the file run already")
         if options.output == TABLE:
             return ExitStatus.OK
-    nodes = shape_arguments.offered(options, about.case, about.settings, karpenter)
-    answer = node_additions.find(about.file.asked, about.file.own, nodes)
+    nodes = shape_arguments.offered(options, about.case, about.serving.settings, karpenter)
+    answer = node_additions.find(about.file.asked, about.file.own, nodes)._replace(unserved=about.serving.unserved)
     shape_arguments.printed(answer, options.output)
     return ExitStatus.OK if answer.starts else ExitStatus.NO
 

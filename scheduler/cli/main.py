@@ -90,6 +90,8 @@ _MODULES: Final = {
     "status": "installation.status",
 }
 """The commands whose module is in a package of this one; that of any other is in this package and has its name."""
+_OF_SCHEDULER: Final = {"--server", "--service", "--certificate-authority", "--service-account"}
+"""Options of the commands that a running scheduler can answer."""
 _LASTING: Final = {"run", "page", "observe"}
 """Commands that go on until they are stopped."""
 _COMPLETING: Final = "_ARGCOMPLETE"
@@ -213,7 +215,12 @@ class _Parser(argparse.ArgumentParser):
             command = self.command or self
             option = unknown[0].partition("=")[0]
             known = command.option_names() if option.startswith("--") else ()
-            command.error(f"unrecognized arguments: {' '.join(unknown)}{_meant(option, known)}")
+            having = [each for each in COMMANDS if self.command and known and self.is_option_of(each, option)]
+            others = f". {_listed(having)} {'have' if len(having) > 1 else 'has'} {option}" if having else ""
+            why = " for a running scheduler, which answers no other question" if option in _OF_SCHEDULER else ""
+            command.error(
+                f"unrecognized arguments: {' '.join(unknown)}{others + why if others else _meant(option, known)}"
+            )
         return options
 
     def option_names(self) -> tuple[str, ...]:
@@ -229,6 +236,11 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Write the message and exit."""
         self.exit(ExitStatus.WRONG, terminal.escaped(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _meant(name: str, known: Iterable[str]) -> str:

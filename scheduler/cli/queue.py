@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.api.queue_answers import QueueAnswer
-    from scheduler.status.waiting_pods import WaitingPod
+    from scheduler.simulation.queue_listing import Queue
     from solver.domain import Pod
 
 _LIMIT: Final = "1000"
@@ -75,9 +75,13 @@ def execute(options: argparse.Namespace) -> int:
         configured.warn_of_no_scheduler()
     names = options.scheduler_name if configured is None else configured.settings.scheduler_names
 
-    def read() -> "tuple[tuple[WaitingPod, ...], tuple[str, ...]]":
+    def read() -> "tuple[Queue, tuple[str, ...]]":
         found = live_cluster.pending_pods(access, namespace)
-        return queue_listing.listed(found.pods, names, namespace, options.selector), found.forbidden
+        pods = queue_listing.listed(found.pods, names, namespace, options.selector)
+        served = configured.scheduler_names if configured is not None else None
+        now = dt.datetime.now(dt.UTC)
+        others = queue_listing.unserved_pods(found.pods, served, now, namespace, options.selector) if served else ()
+        return queue_listing.Queue(pods=pods, unserved=others), found.forbidden
 
     _, forbidden = watching.shown(read, lambda seen: _print(options, seen[0], namespace), is_watched=options.watch)
     return completed(ExitStatus.OK, forbidden, is_configured=configured is None or configured.is_known)
@@ -133,13 +137,14 @@ def _scheduler(pods: "Sequence[Pod]", names: list[str]) -> str:
 def _by_scheduler(options: argparse.Namespace, access: Any, namespace: str) -> int:
     """Ask the running scheduler, whose order this is. Raise `UsageError`."""
     from scheduler.cli.sources import watching  # noqa: PLC0415 - as above
+    from scheduler.simulation.queue_listing import Queue  # noqa: PLC0415 - as above
 
     if options.selector is not None or options.scheduler_name:
         raise UsageError("a running scheduler answers about all of its pods: leave out -l and --scheduler-name")
     parameters = {"namespace": namespace, "limit": _LIMIT}
     found = watching.shown(
         lambda: ask(options, access, "queue", parameters, _answer),
-        lambda answer: _print(options, answer.pods, namespace),
+        lambda answer: _print(options, Queue(pods=answer.pods), namespace),
         is_watched=options.watch,
     )
     return ended(found.hidden, is_truncated=found.truncated)
@@ -153,11 +158,12 @@ def _answer() -> "type[QueueAnswer]":
     return QueueAnswer
 
 
-def _print(options: argparse.Namespace, pods: "tuple[WaitingPod, ...]", namespace: str) -> None:
-    from scheduler.simulation import printing, queue_listing  # noqa: PLC0415 - as above
+def _print(options: argparse.Namespace, found: "Queue", namespace: str) -> None:
+    from scheduler.simulation import list_table, printing, queue_listing  # noqa: PLC0415 - as above
 
     if options.output in {TABLE, WIDE}:
         now, is_wide = dt.datetime.now(dt.UTC), options.output == WIDE
-        queue_listing.show(pods, sys.stdout, now, is_wide=is_wide, namespace=namespace)
+        queue_listing.show(found.pods, sys.stdout, now, is_wide=is_wide, namespace=namespace)
+        list_table.write(map(str, found.unserved), sys.stdout)
     else:
-        sys.stdout.write(printing.text("Queue", {"pods": pods}, options.output))
+        sys.stdout.write(printing.text("Queue", found, options.output))

@@ -3,7 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from scheduler.cli.arguments import (
     add_format,
@@ -21,14 +21,18 @@ from scheduler.cli.arguments import (
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.sources.configuration import ConfigurationReader, add_configured_cluster
 
+if TYPE_CHECKING:  # these take a second to import
+    from solver.domain import PodId
+
 VERSIONS: Final = ("1.34", "1.35", "1.36", "1.37")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = (
-        "Exit status: 0 all pods are placed, 1 some pods are not, 2 a manifest is invalid or cannot be read (the plan "
-        "for the other manifests is printed all the same), 3 the answer may be wrong, as a warning says."
+        "Exit status: 0 all pods are placed, 1 some pods are not, or name a scheduler that is misspelt, 2 a manifest "
+        "is invalid or cannot be read (the plan for the other manifests is printed all the same), 3 the answer may be "
+        "wrong, as a warning says."
     )
     add_manifests(parser, "YAML or JSON manifests, a folder of manifests, or - for standard input; may be repeated")
     parser.add_argument(
@@ -82,14 +86,21 @@ def execute(options: argparse.Namespace) -> int:
         found = live_cluster.without_cluster(options.kubernetes or VERSIONS[-1])
     configured = running.chosen(options.scheduler_name)
     name, settings = configured.served(options.scheduler_name)
+    from scheduler.settings.scheduler_names import DEFAULT_SCHEDULER  # noqa: PLC0415 - as above
     from scheduler.simulation import case_builder, fitting, simulator  # noqa: PLC0415 - the solver takes a second to import
 
     made = case_builder.CaseBuilder.of(found, read_manifests(options, access))
+    joining: frozenset[PodId] = frozenset()
     if options.scheduler_name is None and fitting.names_no_scheduler(made):
-        if fitting.DEFAULT_SCHEDULER not in settings.scheduler_names:
+        if DEFAULT_SCHEDULER in settings.scheduler_names:
+            name = DEFAULT_SCHEDULER
+        else:
             warn(f"the pods of the files name no scheduler: decided as if they named {name} (see --scheduler-name)")
-        name, settings = configured.served(fitting.DEFAULT_SCHEDULER)
-    case = made.case(name)
+            joining = made.own
+    misspelt = fitting.misspelt(made, name, configured.scheduler_names)
+    case = made.case(name, joining)
+    for each in misspelt:
+        warn(each)
     report(case.warnings, case.problems)
     asked = simulator.recorded(case, settings, name, running.reservations(made.pods))
     if options.save is not None:
@@ -102,6 +113,7 @@ def execute(options: argparse.Namespace) -> int:
     status = show(decided.about(case.own) if is_about_files else decided, options.output)
     if case.problems:
         return ExitStatus.WRONG
+    status = ExitStatus.NO if misspelt else status
     return completed(status, found.forbidden, is_configured=running.is_known)
 
 

@@ -12,9 +12,8 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from enum import StrEnum
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -24,6 +23,7 @@ from scheduler.cluster import Cluster
 from scheduler.cluster.holds.held_conflicts import lost_seats
 from scheduler.holds.hold_bounds import HoldBounds, first_objection
 from scheduler.holds.hold_owners import HoldOwners
+from scheduler.holds.hold_requests import HoldEnding, HoldNews, HoldRefused, HoldRequest
 from scheduler.kube import hold_writes
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError
@@ -33,7 +33,7 @@ from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined, together
 from scheduler.settings import HoldLimits
-from solver.domain import Claim, DeviceHold, HeldPlace, HoldOwner, Pod, PoolId, Seat
+from solver.domain import Claim, DeviceHold, HeldPlace, Pod, PoolId, Seat
 
 _PERIOD_SECONDS: Final = 1.0
 """Between two looks at deadlines and owners."""
@@ -49,59 +49,13 @@ _LATE_SECONDS: Final = 60.0
 _log: Final = logs.logger()
 
 
-class HoldEnding(StrEnum):
-    """Why a hold has ended."""
-
-    USED = "used"
-    """Pods have used up its places."""
-    RELEASED = "released"
-    """The repair or the admission check that made it needs it no more."""
-    DEADLINE = "deadline"
-    """Its deadline has passed."""
-    OWNER = "owner"
-    """Its owner is gone or has finished."""
-    LOST = "lost"
-    """Its last places were taken by others, or their nodes are gone."""
-    DELETED = "deleted"
-    """Another client has deleted it."""
-
-
-class HoldRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """
-    Room to hold: places, as `solver.places_of` makes them of a plan, for pods of an owner, and for how many seconds.
-
-    Pods of a higher `priority` may take the room. `departing` are the uids of pods that still have some of it. With a
-    `name` the request may be made again, by a later leader too: an owner has one hold of each name. Where `has_quota`,
-    the owner's quota (Kueue's) bounds what is held for it instead of the limits for a namespace.
-    """
-
-    owner: HoldOwner
-    places: tuple[HeldPlace, ...]
-    priority: int = 0
-    seconds: float
-    departing: tuple[str, ...] = ()
-    name: str = ""
-    has_quota: bool = False
-
-
-class HoldRefused(Exception):  # noqa: N818 - an answer, which callers expect
-    """The room is not held; the message says why."""
-
-
-class HoldNews(NamedTuple):
-    """A hold has ended, or (`ending` is None) has lost a place."""
-
-    hold: DeviceHold
-    ending: HoldEnding | None
-    message: str
-
-
 class HoldKeeper:
     """
     Holds room for other parts, and carries all DeviceHolds of the cluster to their ends while this replica leads.
 
     `unavailable` says why no room can be held in this cluster, else empty. `wake` gets the transitions of room that
-    comes free. `subscribers` learn of each end and of each lost place.
+    comes free. `subscribers` learn of each end and of each lost place, and `on_begin` is called as soon as room is
+    held: in the cache, before the object is written.
     """
 
     def __init__(
@@ -124,6 +78,7 @@ class HoldKeeper:
         self._owners: Final = HoldOwners(self._client, self._writer, clock)
         self._confined: Final = partial(Confined, metrics, Subsystem.HOLDS, passing=(FencedError,))
         self.subscribers: Final[list[Callable[[HoldNews], None]]] = []
+        self.on_begin: Final[list[Callable[[], object]]] = []
         self._ends: Final[dict[str, tuple[HoldEnding, str]]] = {}
         """Why holds end, by uid, from then on until the watch shows that they are gone."""
         self._unwanted: Final[dict[str, DeviceHold]] = {}
@@ -191,6 +146,7 @@ class HoldKeeper:
             raise HoldRefused(reason)
         self._unwanted.pop(hold.name, None)
         self._wake(self._cluster.holds.make(hold))
+        self._begin()
         return hold
 
     def _wanted(self, request: HoldRequest) -> DeviceHold:
@@ -278,7 +234,12 @@ class HoldKeeper:
         self._release_unwanted(transition.key)
         if isinstance(after, DeviceHold) and not isinstance(before, DeviceHold):
             self._suspect([each.node for each in after.places], _pools(after.places))
+            self._begin()
         self._changed.set()
+
+    def _begin(self) -> None:
+        for tell in self.on_begin:
+            tell()
 
     def _suspect(self, nodes: Iterable[str], pools: Iterable[PoolId]) -> None:
         """Look at the places on some nodes and in some pools: others may have got their room."""

@@ -7,6 +7,7 @@ lead, it lists the nodes once, for annotations that a former leader has left.
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from functools import partial
@@ -24,6 +25,9 @@ from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined, together
 
 _PERIOD_SECONDS: Final = 1.0
+"""Between two looks, where no hold begins."""
+_TOGETHER_SECONDS: Final = 0.1
+"""Holds that begin within this time are handled together."""
 _AGAIN_SECONDS: Final = 5.0
 """A write that failed is tried again after this time, doubled with each failure up to the next one."""
 _LONGEST_SECONDS: Final = 600.0
@@ -55,16 +59,25 @@ class KeptNodes:
         self._refused: Final[LongerWaits[str]] = LongerWaits(_AGAIN_SECONDS, _LONGEST_SECONDS, clock)
         self._last_error = ""
         self._is_listed = False
+        self._begun: Final = asyncio.Event()
+
+    def wake(self) -> None:
+        """Look at once: a hold has begun, and until the annotation is there its node may be taken."""
+        self._begun.set()
 
     async def run(self) -> None:
         """Follow the holds; return when no write may start any more."""
         while True:
+            self._begun.clear()
             try:
                 with self._confined():
                     await self.look()
             except FencedError:
                 return
-            await asyncio.sleep(_PERIOD_SECONDS)
+            await asyncio.sleep(_TOGETHER_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_PERIOD_SECONDS):
+                    await self._begun.wait()
 
     async def look(self) -> None:
         """Write what has changed since the last look, of so many nodes at a time."""

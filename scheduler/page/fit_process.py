@@ -20,7 +20,7 @@ from scheduler.kube.errors import Forbidden, KubeError
 from scheduler.page import fit_answer
 from scheduler.page.fit_answer import FitAnswer, FitVisibility
 from scheduler.page.fit_questions import SECONDS, FitFailure, FitQuestion
-from scheduler.settings import Settings, SettingsError, served, unserved
+from scheduler.settings import Settings, scheduler_names, served
 from scheduler.simulation import case_warnings, defaults, fitting, live_cluster, simulator
 from scheduler.simulation.adding import coming_nodes, karpenter_objects, live_shapes, node_additions, shapes_file
 from scheduler.simulation.adding.karpenter_objects import KarpenterObjects
@@ -88,13 +88,13 @@ def answer(question: FitQuestion) -> FitAnswer | FitFailure:
     cluster = read.cluster
     made = CaseBuilder.of(_visible(cluster, question.namespaces), asked, admits=not is_queue)
     try:
-        name, settings = served(question.source.settings, "" if is_queue else fitting.scheduler_of(made))
+        named = "" if is_queue else fitting.scheduler_of(made)
     except fitting.SchedulerNameError as error:
         return _wrong_scheduler(made, f"{error}: ask about those of one scheduler")
-    except SettingsError:
-        known = question.source.settings.profiles[0].scheduler_name
-        return _wrong_scheduler(made, f"no profile can have such a name: write one, such as {known}")
-    case = made.case(name)
+    configured = question.source.settings
+    unserved = scheduler_names.unserved(named, configured.scheduler_names)
+    name, settings = served(configured, scheduler_names.served_instead(named, configured.scheduler_names))
+    case = made.case(name, made.own if unserved else ())
     if is_queue:
         case = replace(case, own=frozenset(pod.id for pod in case.batch.pods))
     reaching = tuple(_reaching(case, question.namespaces))
@@ -103,12 +103,10 @@ def answer(question: FitQuestion) -> FitAnswer | FitFailure:
         return fit_answer.wrong((*case.problems, *reaching, *(() if case.own or case.problems else (none,))))
     record = simulator.recorded(case, settings, name, read.told.of(made.pods))
     file = fitting.in_place(record, case.own, made.gone)
-    found = _decided(question, case, settings, file, beside=_Beside(made.quotas, read.karpenter))
-    other = unserved(question.source.settings, name)
+    found = _decided(question, case, settings, file, beside=_Beside(made.quotas, read.karpenter, unserved))
     anew = set(case_warnings.decided_anew(made.gone)) if file.running else set()
     warnings = (
         *(each for each in case.warnings if each not in anew),
-        *([f"a pod has {other}"] if other else []),
         *([read.told.problem] if read.told.problem else []),
         *found.warnings,
     )
@@ -125,10 +123,11 @@ def _wrong_scheduler(made: CaseBuilder, message: str) -> FitAnswer:
 
 
 class _Beside(NamedTuple):
-    """What an answer needs beside the case: quotas, and Karpenter's objects."""
+    """What an answer needs beside the case: quotas, Karpenter's objects, and what is said of the schedulerName."""
 
     quotas: QuotaLedger
     karpenter: KarpenterObjects
+    unserved: str
 
 
 def _decided(
@@ -151,12 +150,11 @@ def _decided(
             beside.karpenter.claims,
             (*shapes.shapes, *live),
         )
-        return fit_answer.answer_with_nodes(node_additions.find(record, file.own, offered), seen)
+        found = node_additions.find(record, file.own, offered)._replace(unserved=beside.unserved)
+        return fit_answer.answer_with_nodes(found, seen)
     most = None if question.wanted is None else min(fitting.MOST_COPIES, question.wanted or fitting.MOST_COPIES)
-    found = fitting.fit(
-        record, file.own, most, running=file.running, quotas=beside.quotas, says_changes=seen.everything
-    )
-    return fit_answer.answer_of(found, question.wanted or 1, seen)
+    fit = fitting.fit(record, file.own, most, running=file.running, quotas=beside.quotas, says_changes=seen.everything)
+    return fit_answer.answer_of(fit._replace(unserved=beside.unserved), question.wanted or 1, seen)
 
 
 class _Read(NamedTuple):

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from scheduler.change import is_older
 from scheduler.cluster import Unit
-from scheduler.holds.hold_keeper import HoldNews, HoldRefused
+from scheduler.holds.hold_requests import HoldNews, HoldRefused
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError, NotFound
 from scheduler.kube.writer import ApiCall, FencedError, Writer

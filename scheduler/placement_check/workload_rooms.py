@@ -7,7 +7,8 @@ from typing import Final
 
 from scheduler.cluster import Unit
 from scheduler.cluster.holds.seat_index import HeldTotals
-from scheduler.holds.hold_keeper import HoldKeeper, HoldRequest
+from scheduler.holds.hold_keeper import HoldKeeper
+from scheduler.holds.hold_requests import HoldRequest
 from scheduler.placement_check.kueue_objects import GROUP, VERSION, KueueWorkload
 from scheduler.placement_check.podset_pods import pod_set_of
 from solver import places_of

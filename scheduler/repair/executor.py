@@ -13,7 +13,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from scheduler.holds.hold_keeper import HoldKeeper, HoldRefused, HoldRequest
+from scheduler.holds.hold_keeper import HoldKeeper
+from scheduler.holds.hold_requests import HoldRefused, HoldRequest
 from scheduler.kube import pod_writes, repair_plans
 from scheduler.kube.errors import KubeError
 from scheduler.kube.pod_writes import EvictionBlocked

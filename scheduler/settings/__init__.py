@@ -5,6 +5,7 @@ The configuration: one YAML file, which flags of the command line override, chec
 - `loading`: reads a file (`untrusted_yaml`) and applies the flags; old names of keys keep working with a warning.
 - `validation`: says what is wrong with a file.
 - `digest`: says whether two files decide alike.
+- `scheduler_names`: what is said of pods that name a scheduler without a profile.
 - `reference`: generates `config/default.yaml` and `config/schema.json`.
 
 Nothing here touches the cluster. The command line calls `load`; every other part gets only its own section.
@@ -12,7 +13,7 @@ Nothing here touches the cluster. The command line calls `load`; every other par
 
 from scheduler.settings.digest import digest
 from scheduler.settings.holds import HoldLimits
-from scheduler.settings.loading import Overrides, SettingsError, load, parse, served, unserved
+from scheduler.settings.loading import Overrides, SettingsError, load, parse, served
 from scheduler.settings.observability import (
     ApiSettings,
     DecisionFiles,
@@ -73,5 +74,4 @@ __all__ = [
     "parse",
     "parse_address",
     "served",
-    "unserved",
 ]

@@ -122,16 +122,6 @@ def served(settings: Settings, scheduler_name: str) -> tuple[str, Settings]:
     return name, _overridden(settings, Overrides(scheduler_names=(name,)), "command line")
 
 
-def unserved(settings: Settings, scheduler_name: str) -> str:
-    """Say that no profile serves the scheduler that a pod names, so that none may be looking at the pod; else ""."""
-    if not scheduler_name or scheduler_name in settings.scheduler_names:
-        return ""
-    return (
-        f"schedulerName {scheduler_name}, but the configuration has profiles only for "
-        f"{', '.join(settings.scheduler_names)}. The answer is what a scheduler with that name would decide"
-    )
-
-
 def parse(text: str, source: str, warn: Callable[[str], None] = _ignore) -> Settings:
     """Read the text of a configuration file; `source` names it in messages, `warn` gets one for each old key."""
     try:

@@ -2,7 +2,7 @@
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -129,11 +129,15 @@ class CaseBuilder:
         self.warnings += notes
         return changes
 
-    def case(self, scheduler_name: str) -> SimulationCase:
-        """Return the case for the pods that name a scheduler. Call it once."""
+    def case(self, scheduler_name: str, joining: Collection[PodId] = ()) -> SimulationCase:
+        """Return the case for the pods that name a scheduler, and for others as if they did. Call it once."""
         cluster = ListedCluster(self.changes)
         snapshot = cluster.snapshot
-        waiting = self._waiting(self.pods, scheduler_name)
+        joined = (
+            msgspec.structs.replace(pod, scheduler_name=scheduler_name) if pod.id in joining else pod
+            for pod in self.pods
+        )
+        waiting = self._waiting(tuple(joined), scheduler_name)
         self.warnings += case_warnings.bound_pods(self._documents(Kind.PODS), cluster)
         if not snapshot.nodes and Kind.NODES not in self.forbidden:
             self.warnings.append(case_warnings.no_node(is_in_cluster=bool(self.live)))

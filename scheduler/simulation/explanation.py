@@ -121,13 +121,23 @@ class ExplainedGang(NamedTuple):
     more_kinds: int = 0
     conditions: tuple[tuple[str, str, str, str], ...] = ()
 
+    @property
+    def workload(self) -> str:
+        """The object that a person made, of whose pods the gang is; "" if not known."""
+        return next((pod.workload for pod in (*self.waiting, *self.bound) if pod.workload), "")
+
 
 class GangObjects(NamedTuple):
-    """Pods with their conditions, and PodGroups; `is_live` says whether they were read from a cluster."""
+    """
+    Pods with their conditions, and PodGroups; `is_live` says whether they were read from a cluster.
+
+    `unserved` is said of the waiting pods of a gang, as in `Explained`.
+    """
 
     pods: Collection[PendingPod]
     groups: Sequence[PodGroup]
     is_live: bool
+    unserved: str = ""
 
 
 def of_gang(asked: Record, name: PodId, seen: GangObjects, most_kinds: int | None) -> ExplainedGang | None:
@@ -144,7 +154,12 @@ def of_gang(asked: Record, name: PodId, seen: GangObjects, most_kinds: int | Non
         counts[_kind(pod)] += 1
         first.setdefault(_kind(pod), pod)
     kinds = tuple(
-        (of_pod(asked, conditions.get(pod.id, PendingPod(pod, None)), is_live=seen.is_live), counts[kind])
+        (
+            of_pod(asked, conditions.get(pod.id, PendingPod(pod, None)), is_live=seen.is_live)._replace(
+                unserved=seen.unserved
+            ),
+            counts[kind],
+        )
         for kind, pod in list(first.items())[:most_kinds]
     )
     more = len(first) - len(kinds)
@@ -189,6 +204,7 @@ def gang_document(found: ExplainedGang) -> dict[str, Any]:
     """Convert the explanation of a gang to plain values."""
     return {
         "gang": str(found.name),
+        "workload": found.workload or None,
         "waits": found.waits,
         "minCount": found.gang.min_count if found.gang is not None else None,
         "bound": [{"pod": str(pod.id), "node": pod.node_name} for pod in found.bound],
@@ -224,7 +240,8 @@ def _gang_lines(found: ExplainedGang, most: int | None) -> Iterator[str]:
     if found.waiting:
         is_all = found.fitting_count == len(found.waiting)
         fit = f" Without the gang's rules, {'all' if is_all else found.fitting_count} of those that wait would fit now."
-    yield f"Gang {found.name}: {state}{fit}"
+    of_workload = f" of {found.workload}" if found.workload else ""
+    yield f"Gang {found.name}{of_workload}: {state}{fit}"
     for pod in found.bound[:most]:
         yield f"  {pod.id} is bound to node {pod.node_name}"
     if most is not None and len(found.bound) > most:

@@ -35,6 +35,8 @@ WIDTH: Final = 100
 """Columns if the output is not a terminal, and the most columns on one."""
 _MOST_NAMES: Final = 6
 _INDENT: Final = (0, 0, 0, 2)
+_MOST_REQUEST: Final = 16
+"""Characters of a request's name beside its numbers, on 80 columns."""
 _HEADS: Final = ("REQUEST", "NEEDS", "MATCH", "IN USE", "TAINTED", "FREE", "ALIGNED", "FIT TOGETHER")
 
 _BEYOND_NODES: Final = frozenset(
@@ -73,7 +75,8 @@ class Explained(NamedTuple):
     decision needs. `condition` is its PodScheduled in the cluster; `is_live` says whether the pod was read there.
     `claims` are the names and allocations of its claims, `warnings` what the kubelet says where a bound pod does not
     start. `reserved` are the nodes that only a reservation keeps from it,
-    `unserved` says that no scheduler has the name that it gives, `next_step` what completes its gang.
+    `unserved` says that nobody serves its schedulerName: it is then decided as if it had the one to write instead.
+    `next_step` is what completes its gang.
     """
 
     pod: Pod
@@ -110,7 +113,7 @@ def show(explained: Explained, to: TextIO, *, is_wide: bool = False) -> None:
     console = printing.console(to, width=WIDTH, most=WIDTH)
     explained = printing.visible(explained)
     diagnosis, condition = explained.diagnosis, explained.condition
-    console.print(_head(explained, diagnosis) if diagnosis is not None else _undecided(explained.pod))
+    console.print(_head(explained, diagnosis) if diagnosis is not None else _undecided(explained))
     for line in _devices(explained):
         console.print(Padding(line, _INDENT, expand=False))
     for warning in explained.warnings:
@@ -141,8 +144,9 @@ def _show_diagnosis(
         _show_group(group, console, most_names, explained.reserved)
 
 
-def _undecided(pod: Pod) -> Text:
+def _undecided(explained: Explained) -> Text:
     """Say what a pod does that is not decided."""
+    pod, unserved = explained.pod, f" {explained.unserved}." if explained.unserved else ""
     if pod.is_terminal:
         return Text(f"Pod {pod.id} has ended.")
     if pod.is_deleting:
@@ -151,8 +155,10 @@ def _undecided(pod: Pod) -> Text:
         return Text.assemble(f"Pod {pod.id} is bound to node ", (pod.node_name, "green"), ".")
     if pod.scheduling_gates:
         gates = ", ".join(pod.scheduling_gates)
-        return Text(f"Pod {pod.id} has scheduling gates: {gates}. It is not scheduled until they are removed.")
-    return Text.assemble(f"Pod {pod.id} ", ("waits", "yellow"), ".")
+        return Text(
+            f"Pod {pod.id} has scheduling gates: {gates}. It is not scheduled until they are removed.{unserved}"
+        )
+    return Text.assemble(f"Pod {pod.id} ", ("waits", "yellow"), f".{unserved}")
 
 
 def _devices(explained: Explained) -> Iterator[Text]:
@@ -198,6 +204,7 @@ def document(explained: Explained) -> Json:
     return {
         "pod": str(explained.pod.id),
         "waits": explained.waits,
+        "unserved": explained.unserved or None,
         "bound": bool(explained.pod.node_name),
         "node": found.node or explained.pod.node_name or None,
         "reasons": [{"code": each.code.value, "message": each.message} for each in found.reasons],
@@ -225,14 +232,22 @@ def _head(explained: Explained, diagnosis: PodDiagnosis) -> Text:
     if diagnosis.is_bound:
         return _bound_head(diagnosis)
     if explained.unserved:
-        would = f" It would be placed on node {diagnosis.node} with that name." if diagnosis.node else ""
-        return Text.assemble(f"Pod {diagnosis.pod} ", ("waits", "yellow"), f": {explained.unserved}{would}")
+        text = Text.assemble(
+            f"Pod {diagnosis.pod} ", ("waits", "yellow"), f": {explained.unserved}. With that name it "
+        )
+        if diagnosis.node:
+            return text.append(f"would be placed on node {diagnosis.node}.")
+        return _with_nodes(text.append("would wait too."), diagnosis)
     if diagnosis.node:
         text = Text.assemble(f"Pod {diagnosis.pod} would be placed on node ", (diagnosis.node, "green"))
         return text.append(" by a decision now; the scheduler last said:" if explained.is_said_to_wait else ".")
     if explained.reserved:
         return _reserved_head(explained.reserved, diagnosis)
-    text = Text.assemble(f"Pod {diagnosis.pod} ", ("waits", "yellow"), ".")
+    return _with_nodes(Text.assemble(f"Pod {diagnosis.pod} ", ("waits", "yellow"), "."), diagnosis)
+
+
+def _with_nodes(text: Text, diagnosis: PodDiagnosis) -> Text:
+    """Say on how many nodes a pod that waits would fit."""
     fitting = sum(len(group.nodes) for group in diagnosis.nodes if group.fits)
     if fitting:
         text.append(f" It would fit alone on {counted(fitting, 'node')}{_lost(diagnosis)}.")
@@ -293,7 +308,8 @@ def _show_group(
     for line in (*group.objections, *group.pools):
         console.print(Padding(Text(line, "yellow"), _INDENT, expand=False))
     if group.requests and matches:
-        console.print(Padding(_numbers(group.requests), _INDENT, expand=False))
+        for part in _numbers(group.requests):
+            console.print(Padding(part, _INDENT, expand=False))
     for each in group.requests:
         if each.left_out:
             console.print(Padding(Text(f"{each.request}: {', '.join(each.left_out)}", "yellow"), _INDENT, expand=False))
@@ -307,16 +323,27 @@ def _numbered(name: str) -> list[tuple[bool, int, str]]:
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d{1,18})", name)]
 
 
-def _numbers(requests: Sequence[RequestCount]) -> Table:
+def _numbers(requests: Sequence[RequestCount]) -> Iterator[Table | Text]:
+    """Yield the table of requests; where a name has no room beside its numbers, it stands above a table of its own."""
+    if max(len(each.request) for each in requests) <= _MOST_REQUEST:
+        yield _table(requests, _HEADS)
+        return
+    for each in requests:
+        yield Text(each.request)
+        yield _table([each], _HEADS[1:])
+
+
+def _table(requests: Sequence[RequestCount], heads: Sequence[str]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for number, head in enumerate(_HEADS):
-        table.add_column(head, justify="right" if number else "left", overflow="fold")
+    for head in heads:
+        table.add_column(head, justify="left" if head == _HEADS[0] else "right", overflow="fold")
     for each in requests:
         aligned = "-" if each.aligned is None else str(each.aligned)
         needed = str(each.needed) if each.needed else "all"
         together = "?" if each.together is None else str(each.together)
         counts = map(str, (each.matching, each.in_use, each.tainted, each.free))
-        table.add_row(Text(each.request), needed, *counts, aligned, together if each.needed else "-")
+        cells: tuple[Text | str, ...] = (Text(each.request), needed, *counts, aligned, together if each.needed else "-")
+        table.add_row(*cells[-len(heads) :])
     return table
 
 

@@ -12,6 +12,8 @@ import msgspec
 from msgspec.structs import replace
 from rich.text import Text
 
+from scheduler.settings import scheduler_names
+from scheduler.settings.scheduler_names import DEFAULT_SCHEDULER
 from scheduler.simulation import plan_output, printing, simulator
 from scheduler.simulation.moves import moves_output, planned_moves
 from scheduler.simulation.printing import counted
@@ -37,12 +39,11 @@ if TYPE_CHECKING:
     from scheduler.simulation.admission.quota_admission import CopyLimit, QuotaLedger
     from scheduler.simulation.case_builder import CaseBuilder
 
-DEFAULT_SCHEDULER: Final = "default-scheduler"
-"""What the API server sets as spec.schedulerName of a pod that names none."""
 MOST_COPIES: Final = 100_000
 _SPARE: Final = "~more"
 """The end of the name of a pod that is counted beside those that run; no object has a name like this."""
 _NO_COPY: Final = CopyCount(count=0, bound=0, is_proven=True)
+_OF_QUOTAS: Final = "DeviceQuotas leave no more to the namespace (dovetail quota)"
 _COUNT_SECONDS: Final = 10.0
 _MOVES_SECONDS: Final = 10.0
 _MOST_MOVED_FOR: Final = 64
@@ -68,6 +69,15 @@ def names_no_scheduler(made: "CaseBuilder") -> bool:
     return names == {DEFAULT_SCHEDULER}
 
 
+def misspelt(made: "CaseBuilder", name: str, known: Collection[str] | None) -> tuple[str, ...]:
+    """Say of waiting pods of the manifests, which the case of a scheduler leaves out, that their names are misspelt."""
+    if known is None:
+        return ()
+    own = (pod for pod in made.pods if pod.id in made.own and not (pod.node_name or pod.is_terminal))
+    names = {pod.scheduler_name for pod in own} - {name}
+    return tuple(scheduler_names.unserved(each, known) for each in scheduler_names.misspelt(names, known))
+
+
 class Fit(NamedTuple):
     """
     The answer for the pods of a file.
@@ -75,7 +85,9 @@ class Fit(NamedTuple):
     `copies` is set where a count was asked for, up to `most`; a copy is `copy_size` pods, and `limit` is what the
     quotas admit. `moves` and `changes` say what would let the pods in that do not start, where the plan evicts nothing
     for them. `changes` are about `stuck`, one of these pods, and about its whole `gang` if it has one. `running` pods
-    run already where they are; `copies` counts them too.
+    run already where they are; `copies` counts them too. `unserved` says that nobody serves the schedulerName of the
+    pods: the answer is then that with a name that is served, and none of them starts. `bound` is the quota or held
+    room for which a pod waits, or for which no more copies start.
     """
 
     result: SimulationResult
@@ -88,9 +100,13 @@ class Fit(NamedTuple):
     stuck: PodId | None = None
     gang: GangId | None = None
     running: int = 0
+    unserved: str = ""
+    bound: str = ""
 
     def fits(self, wanted: int) -> bool:
         """Whether all pods start now; with a count, whether `wanted` copies do."""
+        if self.unserved:
+            return False
         return self.copies.count >= wanted if self.copies is not None else not self.result.plan.unplaced
 
     @property
@@ -101,9 +117,9 @@ class Fit(NamedTuple):
     @property
     def refusal(self) -> str:
         """Why a quota refuses one copy more than start; empty where no quota ends the count."""
-        if self.copies is None or self.limit is None or self.is_cut or self.copies.count < self.limit.most:
+        if self.copies is None or self.is_cut:
             return ""
-        return self.limit.refusal
+        return self.bound if self.limit is None or self.copies.count < self.limit.most else self.limit.refusal
 
 
 class RunningOfFile(NamedTuple):
@@ -198,7 +214,7 @@ def fit(
     unit = replace(left.batch, pods=spares) if spares else _unit(left.batch)
     left = replace(left, batch=left.batch.without({pod.id for pod in spares}))
     result = simulator.answer(left, cache)
-    found = Fit(result, None, len(unit.pods), running=count)
+    found = Fit(result, None, len(unit.pods), running=count, bound=plan_output.limit_of(left, result.plan))
     if most is not None:
         charged = (left.batch.pods, unit.pods) if running is None else (running.pods, running.pods[:1])
         limit = None if quotas is None else quotas.copies(*charged)
@@ -208,6 +224,9 @@ def fit(
         copies = max_count(left.snapshot, unit, left.policy, budget, room, cache=cache) if room else _NO_COPY
         copies = replace(copies, count=copies.count + count, bound=copies.bound + count)
         found = found._replace(copies=copies, most=most, limit=limit)
+        if not found.refusal and left.snapshot.quotas and room > copies.count - count:
+            free = max_count(replace(left.snapshot, quotas=()), unit, left.policy, budget, room, cache=cache)
+            found = found._replace(bound=_OF_QUOTAS if free.count > copies.count - count else "")
     evicting = {each.pod for preemption in result.plan.preemptions for each in preemption.placements}
     stuck = [each.pod for each in result.plan.unplaced if each.pod not in evicting and not _is_absent(each)]
     if not stuck:
@@ -266,6 +285,8 @@ def document(found: Fit, wanted: int) -> dict[str, Any]:
     copies = found.copies
     return {
         "fits": found.fits(wanted),
+        "unserved": found.unserved or None,
+        "bound": found.bound or None,
         "plan": plan_output.document(found.result),
         "count": None
         if copies is None
@@ -288,7 +309,7 @@ def show(found: Fit, wanted: int, to: TextIO) -> None:
     """Print the answer in a sentence, then where the pods start, and what has to change for those that do not."""
     console = printing.console(to)
     colour = "green" if found.fits(wanted) else "yellow"
-    console.print(Text(sentence(found), colour))
+    console.print(Text(printing.visible(sentence(found)), colour))
     plan_output.show(found.result, to)
     if found.moves is not None:
         console.print("All of them fit after these moves (dovetail repair plan makes them one by one):")
@@ -320,6 +341,11 @@ def changes_title(found: Fit) -> str:
 
 def sentence(found: Fit) -> str:
     """Write the answer in a sentence."""
+    return scheduler_names.led(found.unserved, _answer(found))
+
+
+def _answer(found: Fit) -> str:
+    """Write the answer for pods with a name that is served."""
     plan = found.result.plan
     total = len(plan.placements) + len(plan.unplaced)
     if found.copies is not None:
@@ -343,7 +369,8 @@ def _plan(found: Fit) -> str:
         return f"It fits: {counted(total, 'pod')} would start now."
     victims = sum(len(each.victims) for each in plan.preemptions)
     after = f", and more after the eviction of {counted(victims, 'pod')}" if victims else ""
-    return f"It does not fit: {len(plan.placements)} of {counted(total, 'pod')} would start now{after}."
+    why = f": {found.bound}" if found.bound else ""
+    return f"It does not fit: {len(plan.placements)} of {counted(total, 'pod')} would start now{after}{why}."
 
 
 def _count(copies: CopyCount, found: Fit) -> str:

@@ -35,10 +35,10 @@ class ListColumn(NamedTuple):
     A column: its head, and how its cells are printed.
 
     Numbers and fixed columns are never shortened, nor are copied ones: names that a user copies into the next command.
-    Where there is no room for them they stand below their row. Sentences are wrapped between words on a terminal. Wide
-    columns are printed with `-o wide` only. A product loses its first word, the vendor, and then its end: the model
-    stays, but where different ones would look alike, as partitions of a model do, the middle goes. Of those with a
-    `rank` the highest is left out first on a narrow terminal; 0: none is.
+    Where there is no room for them they stand below their row, and a last one above it. Sentences are wrapped between
+    words on a terminal. Wide columns are printed with `-o wide` only. A product loses its first word, the vendor, and
+    then its end: the model stays, but where different ones would look alike, as partitions of a model do, the middle
+    goes. Of those with a `rank` the highest is left out first on a narrow terminal; 0: none is.
     """
 
     head: str
@@ -87,7 +87,9 @@ def show(columns: Sequence[ListColumn], rows: Iterable[Row], to: TextIO, *, is_w
         table = table.fitted(console.width)
     for lines in (table.heads(), *map(table.lines, cells)):
         to.writelines(f"{line}\n" for line in lines)
-    left_out = [column.head for at, column in enumerate(table.columns) if at not in {*table.shown, *table.below}]
+    left_out = [
+        column.head for at, column in enumerate(table.columns) if at not in {*table.shown, *table.below, *table.above}
+    ]
     if left_out:
         to.write(f"(-o wide shows {', '.join(left_out)} too)\n")
 
@@ -180,7 +182,8 @@ class _Table(NamedTuple):
     """
     Columns with their widths on the screen, in characters.
 
-    `shown` are the positions of the columns that are printed side by side, `below` those of sentences below their row.
+    `shown` are the positions of the columns that are printed side by side, `below` those of sentences below their row,
+    `above` that of the name that is a line of its own before its row.
     `texts` are the different cells of each column, `kept` how much of the end of a name stays when it is shortened.
     """
 
@@ -189,6 +192,7 @@ class _Table(NamedTuple):
     widths: Sequence[int]
     shown: Sequence[int]
     below: Sequence[int] = ()
+    above: Sequence[int] = ()
     kept: Sequence[int] = ()
     gap: int = _GAPS[0]
     width: int = 0
@@ -215,8 +219,12 @@ class _Table(NamedTuple):
                 break
             below = [copied[-1], *table.below]
             table = table._replace(shown=[at for at in table.shown if at != copied[-1]], below=below)
-        narrowed = table.narrowed()
-        return narrowed if narrowed.total() <= width else table._replace(gap=_GAPS[2]).narrowed()
+        narrowed, closest = table.narrowed(), table._replace(gap=_GAPS[2]).narrowed()
+        name = [at for at in table.shown if self.columns[at].is_copied]
+        if narrowed.total() <= width or closest.total() <= width or len(name) == len(table.shown):
+            return narrowed if narrowed.total() <= width else closest
+        rest = [at for at in table.shown if at not in name]
+        return table._replace(shown=rest, above=name).narrowed()
 
     def total(self, most: int | None = None) -> int:
         """Return the width of the table if names have at most `most` characters."""
@@ -255,12 +263,12 @@ class _Table(NamedTuple):
 
     def heads(self) -> list[str]:
         """Return the line of the heads; those of names below their rows stand there."""
-        return self.lines([Coloured(column.head, "") for column in self.columns])[:1]
+        return self.lines([Coloured(column.head, "") for column in self.columns])[: 1 + len(self.above)]
 
     def lines(self, row: Sequence[Coloured]) -> list[str]:
         """Return the lines of a row: one, or more where sentences are wrapped or stand below."""
         parts = [list(self._parts(at, row[at].text)) for at in self.shown]
-        lines = []
+        lines = [row[at].text for at in self.above]
         for texts in zip_longest(*parts, fillvalue=""):
             found = (self._padded(at, text, row[at].colour) for at, text in zip(self.shown, texts, strict=True))
             lines.append((" " * self.gap).join(found).rstrip(" "))

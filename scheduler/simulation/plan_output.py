@@ -10,21 +10,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TextIO
 
 import msgspec
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
 from scheduler.kube import encode
 from scheduler.simulation import printing
 from scheduler.simulation.printing import counted, pool_name, runs
 from scheduler.simulation.simulator import SimulationResult, named
+from scheduler.worker.recording import Record
 from solver.domain import (
     Allocation,
     ClaimId,
     DeviceResult,
     Placement,
+    Plan,
     Preemption,
     Reason,
+    ReasonCode,
     SearchReport,
     SearchStatus,
     Unplaced,
@@ -123,9 +124,9 @@ def show(answer: SimulationResult, to: TextIO) -> None:
     console = printing.console(to)
     answer = printing.visible(_with_shown_claims(answer))
     if answer.plan.placements or answer.plan.unplaced:
-        console.print(_table(answer))
+        printing.show_table(console, ("POD", "NODE", "DEVICES / WHY IT WAITS"), _rows(answer))
     if any(each.victims for each in answer.plan.preemptions):
-        console.print(_victims(answer))
+        printing.show_table(console, ("EVICTED", "NODE", "WHAT FOR"), _victims(answer))
     console.print(Text(summary(answer)))
     for line in _others(answer):
         console.print(Text(line))
@@ -141,37 +142,31 @@ def _with_shown_claims(answer: SimulationResult) -> SimulationResult:
     )
 
 
-def _table(answer: SimulationResult) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
-    table.add_column("POD", overflow="fold", max_width=44)
-    table.add_column("NODE", overflow="fold", max_width=28)
-    table.add_column("DEVICES / WHY IT WAITS", overflow="fold", ratio=1)
+def _rows(answer: SimulationResult) -> list[tuple[Text, ...]]:
+    """Return a row for each pod that is placed, and one for the pods that wait for the same reasons."""
+    rows: list[tuple[Text, ...]] = []
     for placement in answer.plan.placements:
         devices = "\n".join(claim_lines(placement, answer))
-        table.add_row(_name(placement.pod), Text(placement.node, "green"), Text(devices))
+        rows.append((_name(placement.pod), Text(placement.node, "green"), Text(devices)))
     by_reasons: defaultdict[tuple[Reason, ...], list[str]] = defaultdict(list)
     for unplaced in answer.plan.unplaced:
         by_reasons[unplaced.reasons].append(str(_name(unplaced.pod)))
     for reasons, names in by_reasons.items():
-        table.add_row(Text(_names(names)), Text("waits", "yellow"), _reasons(reasons))
-    return table
+        rows.append((Text(_names(names)), Text("waits", "yellow"), _reasons(reasons)))
+    return rows
 
 
-def _victims(answer: SimulationResult) -> Table:
-    """List the victims, the reason of each eviction, and the devices that it frees."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
-    table.add_column("EVICTED", overflow="fold", max_width=44)
-    table.add_column("NODE", overflow="fold", max_width=28)
-    table.add_column("WHAT FOR", overflow="fold", ratio=1)
+def _victims(answer: SimulationResult) -> list[tuple[Text, ...]]:
+    """Return a row for each victim, with the reason of its eviction, and one for the devices that all of them free."""
+    rows: list[tuple[Text, ...]] = []
     for preemption, freed in zip(answer.plan.preemptions, answer.freed, strict=True):
-        for victim in preemption.victims:
-            table.add_row(_name(victim.pod), Text(victim.node), Text(victim.message))
+        rows += ((_name(victim.pod), Text(victim.node), Text(victim.message)) for victim in preemption.victims)
         nodes = {each.node for each in preemption.victims}
         node = nodes.pop() if len(nodes) == 1 else ""
         devices = [device for claim in freed for device in requests_of(answer.allocations.get(claim), {}, node)]
         if devices:
-            table.add_row("", "", Text("frees " + "\n      ".join(devices), "cyan"))
-    return table
+            rows.append((Text(), Text(), Text("frees " + "\n      ".join(devices), "cyan")))
+    return rows
 
 
 def _names(names: Sequence[str]) -> str:
@@ -228,6 +223,21 @@ def _reasons(reasons: Iterable[Reason]) -> Text:
     for reason, message, _ in split:
         text.append("\n" if text else "").append(f"{nodes_of(reason)}{message}", "yellow")
     return text
+
+
+def limit_of(asked: Record, plan: Plan) -> str:
+    """Say which quota or held room keeps a pod waiting that a plan leaves out, the first of them; "" for none."""
+    not_made, pods = dict(asked.not_made), {pod.id: pod for pod in asked.batch.pods}
+    for each in plan.unplaced:
+        refused = (entry.refusal for entry in pods[each.pod].claims)
+        if said := next(filter(None, (not_made.get(each.pod, ""), *refused)), ""):
+            return said
+        for reason in each.reasons:
+            if reason.code in {ReasonCode.QUOTA_EXCEEDED, ReasonCode.NODE_RESERVED}:
+                return reason.message
+            if reason.code is ReasonCode.ROOM_HELD:
+                return f"{counted(reason.node_count, 'node')} would do, but the room is held for other pods to come"
+    return ""
 
 
 def nodes_of(reason: Reason) -> str:

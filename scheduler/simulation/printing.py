@@ -4,12 +4,15 @@ import dataclasses
 import datetime as dt
 import io
 import re
-from collections.abc import Iterable, Iterator
+import textwrap
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, TextIO, TypeVar, cast
 
 import msgspec
 import yaml
+from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -22,6 +25,13 @@ API_VERSION: Final = "output.dovetail.dev/v1alpha1"
 """apiVersion of JSON and YAML output; docs/commands.md lists its kinds."""
 WIDTH: Final = 120
 """Columns if the output is not a terminal."""
+
+_GAP: Final = "   "
+_EDGES: Final = 2
+"""Columns of a table's own edges."""
+_INDENT: Final = "    "
+_LEAST_SENTENCE: Final = 32
+"""A column of sentences that would be narrower stands below the names."""
 
 _UNITS: Final = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 _PRECISE: Final = 10
@@ -55,6 +65,50 @@ def arrow(message: str) -> Padding:
     line = Table.grid()
     line.add_row(Text("→ ", "cyan"), Text(message, "cyan"))
     return Padding(line, (0, 0, 0, 2), expand=False)
+
+
+def show_table(
+    to: Console, heads: Sequence[str], rows: Sequence[Sequence[Text]], numbers: Collection[str] = ()
+) -> None:
+    """
+    Print columns of names, and a last one of sentences, which is wrapped between words.
+
+    Names are whole, so that a user can copy them: where a word of the sentences has no room beside them, each row's
+    names are a line, and the sentences stand below it. `numbers` are the heads of columns that are justified right.
+    """
+    *names, last = heads
+    widths = [max(cell_len(head), *(_widest(row[at]) for row in rows)) for at, head in enumerate(names)]
+    left = to.width - sum(widths) - len(_GAP) * len(names) - _EDGES
+    words = max(cell_len(word) for row in rows for word in (*row[-1].plain.split(), last))
+    if left >= max(words, min(_LEAST_SENTENCE, max(_widest(row[-1]) for row in rows))):
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
+        for head in names:
+            table.add_column(head, no_wrap=True, justify="right" if head in numbers else "left")
+        table.add_column(last, overflow="fold", ratio=1)
+        for row in rows:
+            table.add_row(*row)
+        to.print(table)
+        return
+    to.print()
+    for row in ([Text(head, "bold") for head in heads], *rows):
+        lines = [Text(_GAP).join(each for each in row[:-1] if each.plain)]
+        if max(map(_widest, lines)) > to.width:
+            lines = [each for each in row[:-1] if each.plain]
+        for line in (*lines, *_wrapped(row[-1], to.width - len(_INDENT))):
+            to.print(line, crop=False, no_wrap=True, overflow="ignore")
+    to.print()
+
+
+def _wrapped(text: Text, width: int) -> Iterator[Text]:
+    """Wrap lines that have one style each between words, as rich would but for long words, and indent them."""
+    for line in text.split("\n"):
+        style = line.spans[0].style if line.spans else line.style
+        for part in textwrap.wrap(line.plain, width, break_long_words=False, break_on_hyphens=False):
+            yield Text(f"{_INDENT}{part}", style)
+
+
+def _widest(text: Text) -> int:
+    return max(map(cell_len, text.plain.split("\n")))
 
 
 class _Trimmed(io.TextIOBase):

@@ -7,17 +7,23 @@ running scheduler knows is in it where that is asked: state, attempts, and its o
 
 import datetime as dt
 import itertools
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, TextIO
 
+import msgspec
 from msgspec.structs import replace
 
 from scheduler.kube.pod_writes import PendingPod
 from scheduler.queue import in_queue_order
+from scheduler.settings.scheduler_names import misspelt, unserved
 from scheduler.simulation import list_table, printing
 from scheduler.simulation.list_table import Coloured, ListColumn, Row
 from scheduler.status.waiting_pods import WaitingPod, numbered, waiting_pod
-from solver.domain import LabelSelector
+from solver.domain import LabelSelector, Pod
+
+_GRACE: Final = dt.timedelta(seconds=30)
+"""What a scheduler may take until it writes the first condition."""
 
 
 def listed(
@@ -35,8 +41,61 @@ def listed(
     return tuple(
         waiting_pod(ours[pod.id], position)
         for pod, position in numbered(in_queue_order(each.pod for each in ours.values()))
-        if namespace in {"", pod.id.namespace} and (selector is None or selector.matches(dict(pod.labels)))
+        if _is_asked(pod, namespace, selector)
     )
+
+
+class UnservedPods(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Pods that wait for a scheduler that nobody is; `message` says what to write instead."""
+
+    scheduler_name: str
+    pods: int
+    message: str
+
+    def __str__(self) -> str:
+        """Write the line below the list."""
+        return f"{printing.counted(self.pods, 'more pod')} {'wait' if self.pods > 1 else 'waits'}. {self.message}."
+
+
+class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The document: the pods that wait, in order, and those for which nobody is there."""
+
+    pods: tuple[WaitingPod, ...]
+    unserved: tuple[UnservedPods, ...] = ()
+
+
+def unserved_pods(
+    pods: Sequence[PendingPod],
+    scheduler_names: Collection[str],
+    now: dt.datetime,
+    namespace: str = "",
+    selector: LabelSelector | None = None,
+) -> tuple[UnservedPods, ...]:
+    """
+    Count the waiting pods whose schedulerName nobody serves, by name: that of no profile, and no pod has a condition.
+
+    Names that are not similar to one of ours may be those of schedulers that are slow: one of the pods has waited for
+    `_GRACE`. Namespace and selector are as in `listed`.
+    """
+    others: defaultdict[str, list[PendingPod]] = defaultdict(list)
+    for each in pods:
+        pod = each.pod
+        if pod.scheduler_name not in scheduler_names and not (pod.scheduling_gates or pod.is_deleting):
+            others[pod.scheduler_name].append(each)
+    latest = (now - _GRACE).timestamp()
+    found = []
+    for name, named in sorted(others.items()):
+        is_known = any(each.condition is not None for each in named)
+        is_left = any(each.pod.created_at <= latest for each in named) or misspelt([name], scheduler_names)
+        count = sum(_is_asked(each.pod, namespace, selector) for each in named)
+        if count and is_left and not is_known:
+            message = unserved(name, scheduler_names)
+            found.append(UnservedPods(scheduler_name=name, pods=count, message=message))
+    return tuple(found)
+
+
+def _is_asked(pod: Pod, namespace: str, selector: LabelSelector | None) -> bool:
+    return namespace in {"", pod.id.namespace} and (selector is None or selector.matches(dict(pod.labels)))
 
 
 COLUMNS: Final = (
@@ -77,7 +136,8 @@ def _folded(pods: Sequence[WaitingPod], now: dt.datetime) -> Iterator[Row]:
         first, *others = same
         if others:
             since = min(each.since for each in (first, *others))
-            name = f"gang/{first.gang} ({1 + len(others)} pods)"
+            of_workload = f" of {first.workload}" if first.workload else ""
+            name = f"gang/{first.gang} ({1 + len(others)} pods{of_workload})"
             yield _row(replace(first, name=name, since=since), now)
         else:
             yield _row(first, now)

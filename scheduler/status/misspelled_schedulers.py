@@ -8,9 +8,8 @@ a scheduler; and the live pod must have no condition PodScheduled after half a m
 
 import asyncio
 import functools
-import re
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
 from scheduler.backoff import Cooldown
@@ -19,7 +18,8 @@ from scheduler.cluster import Cluster
 from scheduler.kube.errors import KubeError
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
-from solver.domain import Pod, PodId, wording
+from scheduler.settings.scheduler_names import LONGEST_NAME, similar_name
+from solver.domain import Pod, PodId
 
 IsPickedUp = Callable[[PodId, str], Awaitable[bool]]
 """Whether the live pod of this uid is gone, is bound, or has a condition of a scheduler. May raise KubeError."""
@@ -34,12 +34,6 @@ _MOST_OF_NAMESPACE: Final = 20
 """Events of one namespace within `_EVENT_SECONDS`: the pods of one Deployment say the same."""
 _MOST_PER_LOOK: Final = 5
 """Live reads in a second."""
-_OURS: Final = "dovetail"
-_THEIRS: Final = frozenset({"default-scheduler"})
-"""Names that belong to another scheduler, however similar a profile of ours is named."""
-_LONGEST_NAME: Final = 100
-_LONG: Final = 6
-"""Words of at least this length may differ by two letters, shorter ones by one."""
 
 
 class MisspelledSchedulers:
@@ -90,7 +84,7 @@ class MisspelledSchedulers:
 
     def _similar(self, name: str) -> str:
         """Return the name that is meant; a long one is not: the API server bounds no schedulerName."""
-        return self._cached(name) if len(name) <= _LONGEST_NAME else ""
+        return self._cached(name) if len(name) <= LONGEST_NAME else ""
 
     async def run(self) -> None:
         """Report every second."""
@@ -124,33 +118,3 @@ class MisspelledSchedulers:
 
     def _is_over_limit(self, namespace: str) -> bool:
         return self._recorded.count(namespace) >= _MOST_OF_NAMESPACE
-
-
-def misspelled(name: str, known: Collection[str]) -> str:
-    """Say that a pod waits because no scheduler is called as it names one; "" where its name is no slip of ours."""
-    meant = similar_name(name, known) if name and name not in known else ""
-    return f"no scheduler is called {name}: did you mean {meant}?" if meant else ""
-
-
-def similar_name(name: str, known: Iterable[str]) -> str:
-    """
-    Return the known scheduler name that a user has probably meant by another one; empty if there is none.
-
-    Case, separators and the word `scheduler` do not count. The name of the default profile means any profile of ours.
-
-    >>> similar_name("Dovetail-Scheduler", ["dovetail"]), similar_name("volcano", ["dovetail"])
-    ('dovetail', '')
-    """
-    if name in _THEIRS:
-        return ""
-    names, plain = sorted(known), _plain(name)
-    for each in names:
-        other = _plain(each)
-        most = 2 if min(len(plain), len(other)) >= _LONG else 1
-        if plain and other and wording.edit_distance(plain, other, most) <= most:
-            return each
-    return names[0] if names and plain == _OURS else ""
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]|scheduler", "", name.lower())

@@ -19,6 +19,8 @@ class WaitingPod(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     """
     A pod of the queue. `position` counts decisions from 1, the pods of a gang have the same; a gated pod has none.
 
+    `workload` is the object that a person made, such as `Job train`, where a controller made the pod.
+
     `since` is its creation, `unschedulable_since` when its condition became False. `reason` and `message` are those of
     the condition, `why` the part of the message that says what to do or what is missing.
 
@@ -37,6 +39,7 @@ class WaitingPod(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     why: str
     message: str = ""
     gang: str = ""
+    workload: str = ""
     nominated_node: str = ""
     gates: tuple[str, ...] = ()
     state: str = ""
@@ -83,6 +86,7 @@ def waiting_pod(pending: PendingPod, position: int | None) -> WaitingPod:
         why=why,
         message=message,
         gang=pod.gang.name if pod.gang is not None else "",
+        workload=pod.workload,
         nominated_node=pod.nominated_node_name,
         gates=pod.scheduling_gates,
     )

@@ -18,5 +18,6 @@ from solver.diagnosis.added_nodes import nodes_to_add
 from solver.diagnosis.max_count import max_count
 from solver.diagnosis.placed_pod import explain_placed
 from solver.diagnosis.pod_report import explain_pod
+from solver.diagnosis.shape_outlook import ShapeCache
 
-__all__ = ["explain_placed", "explain_pod", "max_count", "nodes_to_add"]
+__all__ = ["ShapeCache", "explain_placed", "explain_pod", "max_count", "nodes_to_add"]

@@ -21,8 +21,8 @@ import numpy as np
 from msgspec import structs
 
 from solver import extract, greedy
-from solver.diagnosis import node_limits
-from solver.diagnosis.shape_outlook import Reasons, ShapeOutlook, shape_of
+from solver.diagnosis import node_limits, shape_outlook
+from solver.diagnosis.shape_outlook import Reasons, ShapeCache, ShapeOutlook, shape_of
 from solver.domain import (
     ADDED_NODES,
     NODE_PRICES,
@@ -86,12 +86,13 @@ def nodes_to_add(
     *,
     limits: Sequence[NodeLimit] = (),
     cache: SolverCache | None = None,
+    shared: ShapeCache | None = None,
 ) -> AddedNodes:
     """
     Find the nodes that cost least with which as many pods start as possible, strictly by priority.
 
     Pods get room that is there before nodes are added. No pod is evicted. `limits` are about nodes of several shapes
-    together. `cache` is that of other solves.
+    together. `cache` is that of other solves, `shared` that of other questions about these shapes.
     """
     cache = cache or SolverCache()
     batch = _without_preferences(batch.levelled())
@@ -102,6 +103,7 @@ def nodes_to_add(
         limits=tuple(limits),
         budget=budget,
         cache=cache,
+        shared=shared or ShapeCache(),
     )
     if not any(each.is_required for pod in batch.pods for each in pod.spread):
         return question.answer(batch)
@@ -126,7 +128,7 @@ def _spread(question: "_Question", batch: Batch) -> AddedNodes:
             ),
         )
     )
-    there = what_if.with_nodes(question.snapshot, {each.name: each for each in question.shapes}, free.nodes)
+    there = question.with_nodes(free.nodes)
     started = {each.pod for each in free.placements}
     rest = batch.without({pod.id for pod in batch.pods} - started)
     placed = what_if.place_all(
@@ -158,12 +160,11 @@ class _Question:
     limits: tuple[NodeLimit, ...]
     budget: Budget
     cache: SolverCache
+    shared: ShapeCache
 
     def answer(self, batch: Batch) -> AddedNodes:
         """Take out the pods that no node helps, search, and name devices."""
-        one_each, unlimited = [1] * len(self.shapes), replace(self, limits=())
-        outlook = ShapeOutlook(unlimited.problem_of(batch, one_each)[0])
-        waiting = outlook.helpless(lambda: unlimited.without_nodes().problem_of(batch, one_each)[0])
+        outlook, waiting = self._outlook(batch)
         helpless = frozenset(waiting)
         waiting |= _of_short_gangs(batch, waiting)
         while True:
@@ -179,7 +180,45 @@ class _Question:
             waiting |= lost
             waiting |= _of_short_gangs(batch, waiting)
         found = self._named(batch, searched, waiting, helpless)
-        return structs.replace(found, waiting=tuple(self._with_limits(batch, found, outlook)))
+        found = structs.replace(found, waiting=tuple(self._with_limits(batch, found, outlook)))
+        return self._about_shapes(batch, found, outlook)
+
+    def _about_shapes(self, batch: Batch, found: AddedNodes, outlook: ShapeOutlook) -> AddedNodes:
+        """Say so of pods that fit on nodes that exist, one by one, and that no node of any shape takes."""
+        shapes = outlook.shapes_by_pod(self.shapes)
+        searched = {each.pod for each in found.waiting if each.reasons in (_COMPETING, _NO_TOGETHER)}
+        unhelped = frozenset(pod for pod in searched if not shapes[pod])
+        if not unhelped:
+            return found
+        of_shapes = shape_outlook.on_shapes(self.without_nodes().problem_of(batch, [1] * len(self.shapes))[0], unhelped)
+        members = {pod.id: pod.gang for pod in batch.pods}
+        reasons: dict[PodId, Reasons] = {
+            pod: (shape_outlook.NO_SHAPE_FOR_GANG if members[pod] else shape_outlook.NO_SHAPE, *of_shapes.get(pod, ()))
+            for pod in unhelped
+        }
+        gangs = {members[pod] for pod in unhelped} - {None}
+        reasons |= {pod: _INCOMPLETE for pod in searched - unhelped if members[pod] in gangs}
+        return structs.replace(
+            found,
+            helpless=found.helpless | unhelped,
+            waiting=tuple(structs.replace(each, reasons=reasons.get(each.pod, each.reasons)) for each in found.waiting),
+        )
+
+    def _outlook(self, batch: Batch) -> tuple[ShapeOutlook, dict[PodId, Reasons]]:
+        """Look at the cluster with one node of each shape; return the pods that no node helps, too, with reasons."""
+        known = self.shared.outlook_of(batch)
+        if known is not None:
+            return known, {}
+        one_each, unlimited = [1] * len(self.shapes), replace(self, limits=())
+        outlook = ShapeOutlook(unlimited.problem_of(batch, one_each)[0])
+        helpless = outlook.helpless(lambda: unlimited.without_nodes().problem_of(batch, one_each)[0])
+        self.shared.outlook = outlook
+        self.shared.helped = frozenset(pod.id for pod in batch.pods) - helpless.keys()
+        return outlook, helpless
+
+    def with_nodes(self, added: tuple[AddedNode, ...]) -> Snapshot:
+        """Return the cluster with some nodes more."""
+        return what_if.with_nodes(self.snapshot, {each.name: each for each in self.shapes}, added, self.shared.made)
 
     def problem_of(self, batch: Batch, counts: Sequence[int]) -> tuple[Problem, tuple[AddedNode, ...]]:
         """Build the problem of some pods with so many nodes of each shape beside those that exist."""
@@ -189,8 +228,7 @@ class _Question:
             for shape, count in zip(self.shapes, counts, strict=True)
             for name in itertools.islice(_free_names(f"{shape.name}-new", taken), count)
         )
-        snapshot = what_if.with_nodes(self.snapshot, {each.name: each for each in self.shapes}, names)
-        problem = prepare(snapshot, batch, self.policy, self.cache, self.budget)
+        problem = prepare(self.with_nodes(names), batch, self.policy, self.cache, self.budget)
         number_of = {shape.name: number for number, shape in enumerate(self.shapes)}
         added = {each.name: number_of[each.shape] for each in names}
         shape_of = np.array([added.get(node.name, -1) for node in problem.inventory.nodes], dtype=np.int64)
@@ -218,9 +256,9 @@ class _Question:
         return _Searched(problem, names, found)
 
     def _starts(self, problem: Problem) -> list[Solution]:
-        """Return greedy solutions: with all shapes, and with each shape alone."""
+        """Return greedy solutions: with all shapes, and with each shape alone that could be best alone."""
         found, of_shape = greedy.candidates(problem), shape_of(problem)
-        for shape in range(len(self.shapes)) if len(self.shapes) > 1 else ():
+        for shape in node_prices.worth_alone(problem, len(self.shapes)) if len(self.shapes) > 1 else ():
             part = problem.within((of_shape == -1) | (of_shape == shape))
             found.append(Greedy(part, FitCache(part), Order.QUEUE_BEST_FIT).run())
         return found

@@ -2,19 +2,29 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from solver.arrays import Amounts, Mask
-from solver.domain import NodeLimit, NodeShape, PodId, Reason
+from solver.domain import Batch, NodeLimit, NodeShape, PodId, Reason, ReasonCode
 from solver.explain import Explanation
 from solver.greedy import Greedy, Order, placement_state
 from solver.greedy.device_fit import FitCache
+from solver.preemption.what_if import MadeNodes
 from solver.problem.problem import Part, PodClass, Problem, Requests
 
 Reasons = tuple[Reason, ...]
+NO_SHAPE: Final = Reason(
+    code=ReasonCode.OUTRANKED,
+    message="no shape takes it, and on the nodes that there are it has no place beside the pods that start",
+)
+NO_SHAPE_FOR_GANG: Final = Reason(
+    code=ReasonCode.GANG_UNPLACED,
+    message="no shape takes it, and the nodes that there are have no place for all pods of its gang",
+)
 _MOST_NODES: Final = 20_000
 """Nodes that could be added at most, of all shapes together."""
 _MOST_FILLED: Final = 400
@@ -59,12 +69,7 @@ class ShapeOutlook:
         if alone <= found.keys():
             return found
         shapes = of_shapes()
-        explanation = Explanation(shapes, placement_state.trackers(shapes))
-        for family in shapes.families:
-            members = [shapes.pod(position).id for position in family[0].members]
-            if not alone.isdisjoint(members):
-                reasons = explanation.reasons(family, is_proven=True)
-                found = dict.fromkeys((pod for pod in members if pod in alone), reasons) | found
+        found = on_shapes(shapes, alone) | found
         unexplained = {shapes.pod(position).id: reasons for position, reasons in shapes.rejected.items()}
         return {pod: unexplained[pod] for pod in alone if pod in unexplained} | found
 
@@ -123,3 +128,40 @@ class ShapeOutlook:
         while count < pod_class.size and run.place((pod_class,), {pod_class.index: here}):
             count += 1
         return count
+
+
+def on_shapes(shapes: Problem, pods: AbstractSet[PodId]) -> dict[PodId, Reasons]:
+    """Say why some pods fit on no node of a problem that has one of each shape, and no others."""
+    explanation, found = Explanation(shapes, placement_state.trackers(shapes)), dict[PodId, Reasons]()
+    for family in shapes.families:
+        members = [shapes.pod(position).id for position in family[0].members]
+        if not pods.isdisjoint(members):
+            found |= dict.fromkeys((pod for pod in members if pod in pods), explanation.reasons(family, is_proven=True))
+    return found
+
+
+@dataclass(slots=True, eq=False)
+class ShapeCache:
+    """
+    What questions about nodes of the same shapes share: a cluster, and the same with some nodes and pods more.
+
+    `made` are the nodes that could be added. `outlook` is that of the first question, and `helped` are the pods that
+    fit somewhere by it.
+    """
+
+    made: MadeNodes = field(default_factory=dict)
+    outlook: ShapeOutlook | None = None
+    helped: frozenset[PodId] = frozenset()
+
+    def outlook_of(self, batch: Batch) -> ShapeOutlook | None:
+        """
+        Return the outlook, if it holds for a batch as well; else None.
+
+        What an empty node takes of a pod changes with what runs elsewhere only where pods depend on others.
+        """
+        if self.outlook is None or any(
+            pod.id not in self.helped or pod.affinity or pod.anti_affinity or pod.spread for pod in batch.pods
+        ):
+            return None
+        problem = self.outlook.problem
+        return None if any(problem.is_coupled(each, by_gangs=False) for each in problem.classes) else self.outlook

@@ -138,6 +138,20 @@ class UnhealthyDevice(msgspec.Struct, frozen=True, kw_only=True):
     resource_id: str = ""
 
 
+_WORKLOAD_LABELS: Final = (
+    ("jobset.sigs.k8s.io/jobset-name", "JobSet"),
+    ("leaderworkerset.sigs.k8s.io/name", "LeaderWorkerSet"),
+    ("ray.io/cluster", "RayCluster"),
+    ("training.kubeflow.org/job-name", ""),
+    ("batch.kubernetes.io/job-name", "Job"),
+)
+"""
+Labels with which controllers name the object that a person made, and its kind; "": that of the pod's controller.
+
+The Jobs of a JobSet have a label of their own, so the outer objects come first.
+"""
+
+
 class Controller(msgspec.Struct, frozen=True, kw_only=True):
     """The controller of a pod (metadata.ownerReferences with `controller: true`)."""
 
@@ -245,6 +259,15 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
             return int(dt.datetime.fromisoformat(self.creation).timestamp())
         except (ValueError, OverflowError):
             return 0
+
+    @property
+    def workload(self) -> str:
+        """The object that a person made and a controller made the pod for, such as `Job train`; "" if not known."""
+        if self.controller is None:
+            return ""
+        labels = dict(self.labels)
+        found = ((kind or self.controller.kind, labels[label]) for label, kind in _WORKLOAD_LABELS if labels.get(label))
+        return " ".join(next(found, ()))
 
     @property
     def belongs_to_node(self) -> bool:

@@ -45,7 +45,7 @@ def _entry_objections(
         return
     claim = claims.get(entry.claim) if entry.claim is not None else None
     if claim is None:
-        yield late_claim(entry)
+        yield late_claim(pod, entry)
     elif entry.template and not _is_owned(pod, claim):
         message = f"claim {claim.id.name} of entry {entry.entry} belongs to another pod"
         status = f"ResourceClaim {claim.id} was not created for Pod {pod.id} (Pod is not owner)"

@@ -22,20 +22,20 @@ def missing_claims(pod: Pod, is_made: Callable[[ClaimId], bool]) -> tuple[Reason
         return ()
     if any(entry.claim is not None and is_made(entry.claim) for entry in entries):
         return ()
-    return tuple(dict.fromkeys(late_claim(entry) for entry in entries))
+    return tuple(dict.fromkeys(late_claim(pod, entry) for entry in entries))
 
 
 def with_missing_templates(pod: Pod, reasons: Sequence[Reason], templates: Collection[str]) -> tuple[Reason, ...]:
     """Name the templates that do not exist in the reasons of a pod whose claims do not exist yet."""
     there = {each.template for each in pod.claims}.difference(templates)
-    late = {late_claim(each): late_claim(each.checked(there)) for each in pod.claims}
+    late = {late_claim(pod, each): late_claim(pod, each.checked(there)) for each in pod.claims}
     return tuple(dict.fromkeys(late.get(each, each) for each in reasons))
 
 
 def with_refused_claims(pod: Pod, reasons: Sequence[Reason], refusals: Mapping[str, str]) -> tuple[Reason, ...]:
     """Say in the reasons of a pod why the API server refuses the claims of templates, given the cause by template."""
     late = {
-        late_claim(each): late_claim(replace(each, refusal=refusals[each.template]))
+        late_claim(pod, each): late_claim(pod, replace(each, refusal=refusals[each.template]))
         for each in pod.claims
         if each.claim is None and each.template in refusals
     }
@@ -53,14 +53,19 @@ def not_pending(pod: Pod) -> str:
     return ""
 
 
-def late_claim(entry: PodClaim) -> Reason:
-    """Return the reason of an entry whose claim, or its template, does not exist."""
+def late_claim(pod: Pod, entry: PodClaim) -> Reason:
+    """Return the reason of a pod's entry whose claim, or its template, does not exist."""
     source = f"from ResourceClaimTemplate {entry.template}"
-    what, status = f"the claim of entry {entry.entry}, {source}, does not exist yet", ""
+    what, status, field = f"the claim of entry {entry.entry}, {source}, does not exist yet", "", ""
     if entry.refusal:
         what = f"{entry.refusal}: the claim of entry {entry.entry}, {source}, is not created"
     if entry.lacks_template:
         what = f"ResourceClaimTemplate {entry.template} does not exist"
+        field = "resourceClaimTemplateName"
     if entry.claim is not None:
         what, status = f"claim {entry.claim.name} does not exist yet", f'could not find ResourceClaim "{entry.claim}"'
-    return Reason(code=ReasonCode.CLAIM_MISSING, message=f"{what}; the pod waits for it", status=status)
+        field = "" if entry.template else "resourceClaimName"
+    source_of = (entry.claim, entry.template)
+    index = next((at for at, each in enumerate(pod.claims) if (each.claim, each.template) == source_of), 0)
+    where = f" (spec.resourceClaims[{index}].{field})" if field else ""
+    return Reason(code=ReasonCode.CLAIM_MISSING, message=f"{what}; the pod waits for it{where}", status=status)

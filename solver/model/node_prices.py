@@ -34,6 +34,34 @@ def price_of(problem: Problem, solution: Solution) -> int:
     return 0 if prices is None else int(prices.price_of[added(problem, solution)].sum())
 
 
+def worth_alone(problem: Problem, shapes: int) -> list[int]:
+    """
+    Return the shapes, by number, that may give the best solution alone: of those with equal nodes the cheapest.
+
+    Such shapes are one instance type in several zones, of which the batch asks for none. All count where pods depend on
+    others or limits bind, and where the cheapest one has fewer nodes.
+    """
+    prices, every = problem.costs.nodes, list(range(shapes))
+    if prices is None or prices.limits or any(each.size and problem.is_coupled(each) for each in problem.classes):
+        return every
+    rooms = [problem.available.room.of(resource) for resource in sorted(problem.available.room.free)]
+    allowed = [each.verdicts.allowed for each in problem.classes if each.size]
+    most: dict[object, int] = {}
+    ranked = sorted(
+        (int(prices.price_of[nodes[0]]), shape, nodes)
+        for shape in every
+        if len(nodes := np.flatnonzero(prices.shape_of == shape).tolist())
+    )
+    found = set(every) - {shape for _, shape, _ in ranked}
+    for _, shape, nodes in ranked:
+        node = nodes[0]
+        look = (problem.device_key(node), *(int(each[node]) for each in rooms), *(bool(each[node]) for each in allowed))
+        if len(nodes) > most.get(look, 0):
+            most[look] = len(nodes)
+            found.add(shape)
+    return sorted(found)
+
+
 def compacted(problem: Problem, solution: Solution) -> Solution:
     """Return the same solution on the first nodes of each shape."""
     prices = problem.costs.nodes

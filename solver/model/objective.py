@@ -31,10 +31,15 @@ Write = Callable[[Variables], Expression]
 
 @dataclass(frozen=True)  # no slots: what few levels ask is counted when they do
 class CountedSolution:
-    """A solution with what levels are counted from: pods placed by class, and what is taken node by node."""
+    """
+    A solution with what levels are counted from: pods placed by class, and what is taken node by node.
+
+    The latter is given where it is known.
+    """
 
     problem: Problem
     solution: Solution
+    known: Uses | None = None
 
     @cached_property
     def placed(self) -> Counter[int]:
@@ -44,7 +49,7 @@ class CountedSolution:
     @cached_property
     def uses(self) -> Uses:
         """What is taken of nodes."""
-        return list(node_uses(self.problem, self.solution))
+        return list(node_uses(self.problem, self.solution)) if self.known is None else self.known
 
 
 @dataclass(frozen=True, slots=True)

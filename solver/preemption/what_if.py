@@ -38,6 +38,9 @@ from solver.rules.node_fit.label_index import LabelIndex
 from solver.search import stages
 from solver.solution import Solution
 
+MadeNodes = dict[AddedNode, tuple[Node, tuple[ResourceSlice, ...]]]
+"""Nodes that could be added, with their slices."""
+
 
 def place_all(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, cache: SolverCache) -> Extracted | None:
     """Place every pod of a batch, or give None."""
@@ -223,13 +226,25 @@ def _spent(budget: PodDisruptionBudget, evicted: LabelIndex | None) -> PodDisrup
     return replace(budget, allowed=max(0, budget.allowed - count)) if count else budget
 
 
-def with_nodes(snapshot: Snapshot, shapes: dict[str, NodeShape], added: tuple[AddedNode, ...]) -> Snapshot:
-    """Return the cluster with some nodes more."""
+def with_nodes(
+    snapshot: Snapshot, shapes: dict[str, NodeShape], added: tuple[AddedNode, ...], made: MadeNodes | None = None
+) -> Snapshot:
+    """
+    Return the cluster with some nodes more.
+
+    `made` has the nodes of these shapes that were made before, and gets those that are new: of a slice that is the same
+    object everything is known already.
+    """
+    made = {} if made is None else made
     nodes, slices, storage = list(snapshot.nodes), list(snapshot.slices), list(snapshot.node_drivers)
     for each in added:
         shape = shapes[each.shape]
-        nodes.append(_node(shape.node, each.name))
-        slices += (_slice(one, shape.node.name, each.name, index) for index, one in enumerate(shape.slices))
+        if each not in made:
+            copies = (_slice(one, shape.node.name, each.name, index) for index, one in enumerate(shape.slices))
+            made[each] = _node(shape.node, each.name), tuple(copies)
+        node, of_node = made[each]
+        nodes.append(node)
+        slices += of_node
         if shape.storage is not None:
             storage.append(replace(shape.storage, node=each.name))
     return replace(

@@ -43,13 +43,15 @@ _MOST_KEPT: Final = 8
 @dataclass(slots=True, eq=False)
 class NodeCounts:
     """
-    For each kind (row) and node, how many pods devices have room for, and how many fit.
+    For each node (row) and kind, how many pods devices have room for, and what those that fit are worth (`_valued`).
 
-    The rest is what they were counted from: the nodes' states, numbered in `kinds`, and what is free of resources.
+    `nodes` are by kind those where one fits. The rest is what they were counted from: the nodes' states, numbered in
+    `kinds`, and what is free of resources.
     """
 
     by_devices: Amounts
-    fits: Amounts
+    values: Amounts
+    nodes: Amounts
     kinds: Sequence[tuple[int, State]]
     kind_of: Amounts
     free: Mapping[str, Amounts]
@@ -77,10 +79,11 @@ class ExpectedTable:
         self.components: Final = tuple(dict.fromkeys(number for kind in kinds for number, _ in kind.components))
         self.resources: Final = tuple(dict.fromkeys((PODS, *named)))
         """What kinds take of nodes beside devices."""
+        amounts = {name: np.array([each.get(name, 0) for each in requests], dtype=np.float64) for name in named}
         self.asked: Final = {
-            name: np.array([[each.get(name, 0)] for each in requests], dtype=np.float64) for name in named
+            name: (np.maximum(each, 1), None if each.all() else each > 0) for name, each in amounts.items()
         }
-        """For each resource, a column of how much a pod of each kind asks for."""
+        """For each resource, how much a pod of each kind asks for, and which do; None for all."""
         self.groups: Final[dict[int, GroupRoom]] = {}
         self.counts: NodeCounts | None = None
 
@@ -127,7 +130,7 @@ def weighted(problem: Problem) -> Problem:
     expected = problem.requests.expected
     if not expected or not problem.node_count:
         return problem
-    nodes = np.count_nonzero(ExpectedRoom(problem).counts().fits, axis=1).tolist()
+    nodes = ExpectedRoom(problem).counts().nodes.tolist()
     # a/n of the dearest kind, compared without division
     dear, rare = 0, 1
     for kind, count in zip(expected, nodes, strict=True):
@@ -158,8 +161,8 @@ class ExpectedRoom:
         return self.table.room(self.problem, group).counts_of(state)
 
     def by_resources(self, nodes: Amounts) -> Amounts:
-        """For each kind and node, count the pods that the node's resources have room for."""
-        return self._fitting(self._free(nodes), slice(None))
+        """For each node and kind, count the pods that the node's resources have room for."""
+        return self._fitting(self._free(nodes))
 
     def counts(self) -> NodeCounts:
         """
@@ -175,81 +178,82 @@ class ExpectedRoom:
         if found is None or changed is None:
             keys, numbers = self.problem.device_keys()
             groups = self.problem.layout.groups
-            of_keys = np.array([self.by_devices(groups[each.group], each.state) for each in keys], dtype=np.int64).T
-            by_devices = of_keys[:, numbers]
-            fits = np.minimum(by_devices, self.by_resources(np.arange(len(numbers))))
-            found = NodeCounts(by_devices, fits, available.kinds, available.kind_of, free)
+            of_keys = np.array([self.by_devices(groups[each.group], each.state) for each in keys], dtype=np.int64)
+            by_devices = of_keys[numbers]
+            values = _valued(np.minimum(by_devices, self.by_resources(np.arange(len(numbers)))))
+            nodes = np.count_nonzero(values, axis=0)
+            found = NodeCounts(by_devices, values, nodes, available.kinds, available.kind_of, free)
         elif len(changed):
             states = available.states
             of_nodes = [self.by_devices(self.problem.group(node), states[node]) for node in changed.tolist()]
-            by_devices = np.array(of_nodes, dtype=np.int64).T
-            found.by_devices[:, changed] = by_devices
-            found.fits[:, changed] = np.minimum(by_devices, self.by_resources(changed))
+            by_devices = np.array(of_nodes, dtype=np.int64)
+            values = _valued(np.minimum(by_devices, self.by_resources(changed)))
+            found.nodes += (values > 0).sum(axis=0) - (found.values[changed] > 0).sum(axis=0)
+            found.by_devices[changed], found.values[changed] = by_devices, values
         found.kind_of, found.free = available.kind_of, free
         self.table.counts = found
         return found
 
-    def least_lost(self, changes: Sequence[tuple[Amounts, State]], requests: Requests) -> list[tuple[int, int]]:
+    def least_lost(
+        self, places: Sequence[Amounts], after: Sequence[Amounts], requests: Requests
+    ) -> tuple[list[int], list[int]]:
         """
-        Return what is lost with one pod more, which takes `requests`, where least is, and that node, by change.
+        Return what is lost with one pod more, which takes `requests`, where least is, and on which node that is.
 
-        A change is about nodes of one group and state, of whose devices a state is left then. Changes of the same nodes
-        have the same array, and each counts once of those that leave as much.
+        Both are by way to take devices: `places` are the nodes on which it can be, and `after` is by kind what devices
+        have room for then.
         """
-        group_of, groups = self.problem.layout.group_of, self.problem.layout.groups
-        rooms = {id(nodes): self.table.room(self.problem, groups[group_of[nodes[0]]]) for nodes, _ in changes}
-        cases = [(id(nodes), rooms[id(nodes)].counts_of(after)) for nodes, after in changes]
-        distinct = {case: nodes for case, (nodes, _) in zip(cases, changes, strict=True)}
-        if not distinct:
-            return []
-        sizes = [len(nodes) for nodes in distinct.values()]
-        by_devices = np.array([counts for _, counts in distinct], dtype=np.int64).T
-        nodes, numbers = np.concatenate(list(distinct.values())), np.repeat(np.arange(len(sizes)), sizes)
-        lost = self._lost(by_devices, numbers, nodes, requests)
+        sizes, nodes = [len(each) for each in places], np.concatenate(places)
+        ways = np.repeat(np.arange(len(sizes)), sizes)
+        lost = self._lost((np.array(after), ways), nodes, requests)
         starts = np.cumsum([0, *sizes[:-1]])
         least = np.minimum.reduceat(lost, starts)
-        first = np.minimum.reduceat(np.where(lost == least[numbers], np.arange(len(lost)), len(lost)), starts)
-        found = dict(zip(distinct, zip(least.tolist(), nodes[first].tolist(), strict=True), strict=True))
-        return [found[case] for case in cases]
+        first = np.minimum.reduceat(np.where(lost == least[ways], np.arange(len(lost)), len(lost)), starts)
+        return least.tolist(), nodes[first].tolist()
 
     def lost_to(self, requests: Requests) -> Amounts:
         """Return what each node is worth less with one pod more, which takes `requests` and no device."""
         if requests not in self._lost_to:
             every = np.arange(self.problem.node_count)
-            self._lost_to[requests] = self._lost(self.counts().by_devices, every, every, requests)
+            self._lost_to[requests] = self._lost((self.counts().by_devices, every), every, requests)
         return self._lost_to[requests]
 
-    def _lost(self, by_devices: Amounts, numbers: Amounts, nodes: Amounts, requests: Requests) -> Amounts:
+    def _lost(self, by_devices: tuple[Amounts, Amounts], nodes: Amounts, requests: Requests) -> Amounts:
         """
-        Return what nodes are worth less with one pod more, which takes `requests`; devices have room for `by_devices`.
+        Return what nodes are worth less with one pod more, which takes `requests`.
 
-        That is by kind and number of a node. Some kinds at a time: arrays of all kinds and nodes would be new pages of
-        memory, which cost more than the work.
+        Devices have room for `by_devices` then, rows by kind with the row of each node. Some nodes at a time: arrays of
+        all nodes and kinds would be new pages of memory, which cost more than the work.
         """
-        taken = {**dict(requests), PODS: 1}
+        taken, (rows, row_of) = {**dict(requests), PODS: 1}, by_devices
         free = {name: amounts - taken.get(name, 0) for name, amounts in self._free(nodes).items()}
-        fits, worth = self.counts().fits, np.array(self.problem.requests.worth, dtype=np.int64)
-        lost: Amounts = np.zeros(len(nodes), dtype=np.int64)
-        step = max(1, _MOST_CELLS // max(1, len(nodes)))
-        for rows in (slice(at, at + step) for at in range(0, len(worth), step)):
-            had = fits[rows][:, nodes]
-            has = np.minimum(by_devices[rows][:, numbers], self._fitting(free, rows))
-            lost += worth[rows] @ (had - has + FIRST * (np.minimum(had, 1) - np.minimum(has, 1)))
+        values, worth = self.counts().values, np.array(self.problem.requests.worth, dtype=np.int64)
+        lost: Amounts = np.empty(len(nodes), dtype=np.int64)
+        step = max(1, _MOST_CELLS // max(1, len(worth)))
+        for some in (slice(first, first + step) for first in range(0, len(nodes), step)):
+            fits = self._fitting({name: amounts[some] for name, amounts in free.items()})
+            after = _valued(np.minimum(rows.take(row_of[some], axis=0), fits))
+            lost[some] = (values.take(nodes[some], axis=0) - after) @ worth
         return lost
 
     def _free(self, nodes: Amounts) -> dict[str, Amounts]:
         return {name: self.problem.available.room.of(name)[nodes] for name in self.table.resources}
 
-    def _fitting(self, free: Mapping[str, Amounts], rows: slice) -> Amounts:
+    def _fitting(self, free: Mapping[str, Amounts]) -> Amounts:
         """
-        For some kinds and nodes, count the pods that what is free has room for.
+        For some nodes and all kinds, count the pods that what is free has room for.
 
-        Amounts are divided as floats, many times as fast. Both are at most `MOST` + 1, below 2**53, and rounded is a
-        quotient below the next whole number, as it is 1/b below that at least, and rounding adds less than a/b/2**53.
+        One column stands for all kinds where none asks for a resource. Amounts are divided as floats, many times as
+        fast. Both are at most `MOST` + 1, below 2**53, and rounded is a quotient below the next whole number, as it is
+        1/b below that at least, and rounding adds less than a/b/2**53.
         """
-        count = np.broadcast_to(free[PODS].astype(np.float64), (len(self.table.kinds[rows]), len(free[PODS])))
-        for resource, amounts in self.table.asked.items():
-            asked = amounts[rows]
-            times = free[resource] / np.maximum(asked, 1)
-            count = np.minimum(count, times if asked.all() else np.where(asked, times, MOST))
+        count = free[PODS].astype(np.float64)[:, None]
+        for resource, (amounts, asking) in self.table.asked.items():
+            times = free[resource][:, None] / amounts
+            count = np.minimum(count, times if asking is None else np.where(asking, times, MOST))
         return np.maximum(count, 0).astype(np.int64)
+
+
+def _valued(counts: Amounts) -> Amounts:
+    """Return what so many places on a node are worth, in places of the kind."""
+    return counts + FIRST * (counts > 0)

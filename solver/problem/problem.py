@@ -33,10 +33,8 @@ from solver.problem.requests.demand import Answers, DemandKey
 from solver.problem.requests.expected_kinds import ExpectedKind
 from solver.problem.requests.options import PayUnits, options, unpaid
 from solver.problem.requests.remaining_options import are_complete, remaining_options
-from solver.rules.forms.gang_rules import GangRule
-from solver.rules.forms.inter_pod import InterPodRules
+from solver.problem.rules_among_pods import PodRules
 from solver.rules.forms.limits import Limit
-from solver.rules.quotas.bound_resources import NO_QUOTAS, QuotaLimits
 from solver.rules.verdicts import NodeVerdicts
 from solver.rules.volumes.nodes import VolumeIndex
 from solver.rules.volumes.topology import VolumeKey
@@ -203,21 +201,6 @@ class OptionCache:
         return found
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PodRules:
-    """
-    Hard rules between pods: amounts per domain, gangs, pod affinity, anti-affinity and topology spread, and quotas.
-
-    `reserved` are, by class, the nodes that only a reservation for other pods keeps from its pods.
-    """
-
-    limits: tuple[Limit, ...] = ()
-    gangs: tuple[GangRule, ...] = ()
-    inter_pod: InterPodRules = field(default_factory=InterPodRules)
-    reserved: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    quotas: QuotaLimits = NO_QUOTAS
-
-
 class NodeDeviceKey(NamedTuple):
     """
     The key of node equivalence as far as devices go: nodes with equal keys can serve the same claims in the same ways.
@@ -260,6 +243,7 @@ class Problem:
     costs: CostModels = NO_COST_MODELS
     volume_index: VolumeIndex | None = None
     params: SearchParams = field(default_factory=SearchParams)
+    _placed_levels: list[tuple[PlacedLevel, ...]] = field(init=False, default_factory=list)
 
     @property
     def node_count(self) -> int:
@@ -332,8 +316,7 @@ class Problem:
         index, rules = pod_class.index, self.rules
         is_joined = pod_class.shared or index in rules.inter_pod.concerned
         is_joined = is_joined or (by_quotas and rules.quotas.binds(index))
-        is_joined = is_joined or any(index in limit.takes for limit in rules.limits)
-        return bool(is_joined or (by_gangs and any(index in rule.classes for rule in rules.gangs)))
+        return bool(is_joined or index in rules.limited or (by_gangs and index in rules.in_gangs))
 
     @property
     def other_levels(self) -> tuple[str, ...]:
@@ -377,11 +360,13 @@ class Problem:
     @property
     def placed_levels(self) -> tuple[PlacedLevel, ...]:
         """Levels that count the pods placed, or their devices, most important first."""
-        counted = (
-            CountedClass(each.index, each.family, each.tier, self.devices_of(each), each.guarantee >= 0)
-            for each in self.classes
-        )
-        return placed_levels(self.policy, counted)
+        if not self._placed_levels:
+            counted = (
+                CountedClass(each.index, each.family, each.tier, self.devices_of(each), each.guarantee >= 0)
+                for each in self.classes
+            )
+            self._placed_levels.append(placed_levels(self.policy, counted))
+        return self._placed_levels[0]
 
     def devices_of(self, pod_class: PodClass) -> int:
         """Count the devices that claims of a pod's own ask for: of alternatives the most, of all that match one."""

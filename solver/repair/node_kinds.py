@@ -21,7 +21,8 @@ from solver.model.form import Expression
 from solver.model.variables import Variables
 from solver.model.victims import PotentialVictims
 from solver.problem.node_arrays import PODS
-from solver.problem.problem import PodClass, PodRules, Problem
+from solver.problem.problem import PodClass, Problem
+from solver.problem.rules_among_pods import PodRules
 from solver.repair.repair_case import RepairCase
 from solver.rules.forms.gang_rules import GangRule
 

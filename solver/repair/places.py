@@ -13,7 +13,8 @@ from solver.model import assignment, build, cells
 from solver.model.form import Expression
 from solver.preemption import what_if
 from solver.problem.prepare import prepare
-from solver.problem.problem import NodeDeviceKey, PodRules, Problem
+from solver.problem.problem import NodeDeviceKey, Problem
+from solver.problem.rules_among_pods import PodRules
 from solver.repair.repair_case import MovesFound, RepairCase
 from solver.repair.successors import with_batch, with_successors
 from solver.search.restricted_problem import weighted

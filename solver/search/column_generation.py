@@ -58,7 +58,7 @@ class _Dive:
         free, left = [list(nodes) for nodes in self.free], Counter(self.left)
         state = _Dive(self.pool, self.required, free, left, list(self.limits), list(self.choices))
         for column, count in columns.items():
-            for _ in range(count):
+            for _ in range(count - state.take_whole(column, count)):
                 state.take(column)
         return state
 
@@ -84,6 +84,22 @@ class _Dive:
     def surplus(self, master: Master) -> int:
         """Return the surplus: what the relaxation of the rest can reach, less what is still required."""
         return math.floor(master.score + TOLERANCE) - self.required[master.level]
+
+    def take_whole(self, column: Column, count: int) -> int:
+        """Put a column on free nodes as often as all of its pods are left, `count` times at most; say how often."""
+        free, sizes = self.free[column.node_class], self.pool.sizes(column.node_class)
+        if not all(map(le, sizes, self.limits)):
+            return 0
+        count = min([count, len(free), *(self.left[family] // each for family, each in column.counts)])
+        count = min([count, *(left // size for size, left in zip(sizes, self.limits, strict=True) if size)])
+        choices = self.pool.choices(column)
+        self.choices += (choice._replace(node=node) for node in free[:count] for choice in choices)
+        del free[:count]
+        for family, each in column.counts:
+            self.left[family] -= each * count
+        self.limits = [left - size * count for size, left in zip(sizes, self.limits, strict=True)]
+        self.required = tuple(value - each * count for value, each in zip(self.required, column.worth, strict=True))
+        return count
 
     def take(self, column: Column) -> bool:
         """Put a column on a free node, as far as its pods are left; False without node, pod, or room in limits."""

@@ -39,20 +39,22 @@ def equal_nodes(
     if not wanted:
         return []
     masks = np.array([each.verdicts.allowed for each in wanted], dtype=np.bool_).reshape(len(wanted), -1)
+    allowed = [row.tobytes() for row in np.ascontiguousarray(np.packbits(masks, axis=0).T)]
+    is_open: list[bool] = np.any(masks, axis=0).tolist()
     asking = [*(each.requests for each in wanted), *(kind.requests for kind in problem.requests.expected)]
     resources = [PODS, *sorted({resource for each in asking for resource, amount in each if amount > 0} - {PODS})]
-    room = np.stack([problem.available.room.of(resource) for resource in resources])
+    room = np.stack([problem.available.room.of(resource) for resource in resources], axis=1).tolist()
     costly = [costs for _, costs in problem.costs.of_nodes]
     if problem.costs.nodes is not None:
         costly.append(problem.costs.nodes.shape_of)
+    costs = np.stack(costly, axis=1).tolist() if costly else [[]] * problem.node_count
+    device_keys = problem.device_keys()[1].tolist()
     limits: dict[_Key, list[int]] = {}
     found: defaultdict[_Key, list[int]] = defaultdict(list)
     for node in nodes:
-        allowed = masks[:, node]
-        if not allowed.any() or room[0, node] <= 0:
+        if not is_open[node] or room[node][0] <= 0:
             continue
-        costs = tuple(int(column[node]) for column in costly)
-        look = (problem.device_key(node), allowed.tobytes(), costs)
+        look = (device_keys[node], allowed[node], *costs[node])
         if look not in limits:
             if stop():
                 return None
@@ -60,8 +62,8 @@ def equal_nodes(
         if not limits[look][0]:
             continue  # its devices serve none of them
         free = tuple(
-            int(have) if problem.requests.expected else min(int(have), limit)
-            for have, limit in zip(room[:, node], limits[look], strict=True)
+            have if problem.requests.expected else min(have, limit)
+            for have, limit in zip(room[node], limits[look], strict=True)
         )
         found[look, free].append(node)
         if len(found) > most:

@@ -17,7 +17,8 @@ from solver.model.form import Expression, LevelExpression, OutOfTimeError
 from solver.problem.costs.cost_model import NodePrices
 from solver.problem.devices.layout import type_at
 from solver.problem.devices.node_ledger import NodeLedger
-from solver.problem.problem import PodRules, Problem
+from solver.problem.problem import Problem
+from solver.problem.rules_among_pods import PodRules
 from solver.rules.forms.gang_rules import GangRule
 from solver.rules.quotas.bound_resources import NO_QUOTAS
 from solver.search.bound import ContradictionError

@@ -27,9 +27,11 @@ from solver.model.variables import Variables
 from solver.problem.costs.cost_model import CostModel, SpreadCost
 from solver.problem.costs.scores import best_case
 from solver.problem.node_arrays import PODS, Room
-from solver.problem.problem import SCORES, PodClass, PodRules, Problem, Requests
+from solver.problem.problem import SCORES, PodClass, Problem, Requests
+from solver.problem.rules_among_pods import PodRules
 from solver.search import bound, exact, stages
 from solver.search.bound import Bounds, ContradictionError, guarded, proves
+from solver.search.exhaustive import BestWay
 from solver.search.stages import SearchResult
 from solver.solution import Choice, Solution
 
@@ -230,14 +232,17 @@ def without_scores(problem: Problem) -> Problem:
     return replace(problem, policy=structs.replace(problem.policy, levels=others))
 
 
-def search_and_score(problem: Problem, start: Solution, budget: Budget, *, is_best: bool = False) -> SearchResult:
+def search_and_score(problem: Problem, start: Solution | BestWay, budget: Budget) -> SearchResult:
     """
     Search all other levels (`stages.search_from`), then place pods without devices by scores.
 
-    `is_best` says that the start is what the exhaustive search found: no better one is looked for.
+    Where the exhaustive search found the start, no better one is looked for.
     """
     others = without_scores(problem)
-    found = stages.proven(others, start) if is_best else stages.search_from(others, start, budget)
+    if isinstance(start, BestWay):
+        found, start = stages.proven(others, start), start.solution
+    else:
+        found = stages.search_from(others, start, budget)
     if SCORES not in problem.policy.levels:
         return found
     is_moved = found.solution is not start

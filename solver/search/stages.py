@@ -26,6 +26,7 @@ from solver.search import (
 )
 from solver.search.bound import Bounds
 from solver.search.decompose import Subproblem
+from solver.search.exhaustive import BestWay
 from solver.solution import Solution
 
 
@@ -51,11 +52,10 @@ def search(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
     return search_from(problem, start, budget) if alone is None else proven(problem, alone)
 
 
-def proven(problem: Problem, best: Solution) -> SearchResult:
+def proven(problem: Problem, best: BestWay) -> SearchResult:
     """Report what the exhaustive search found."""
-    known = evaluate(problem, best)
-    levels = bound.levels_from_bounds(problem, known, Bounds(known, (0, 0)))
-    return SearchResult(best, levels, (SearchStage.EXHAUSTIVE,), (0, 0))
+    levels = bound.levels_from_bounds(problem, best.values, Bounds(best.values, (0, 0)))
+    return SearchResult(best.solution, levels, (SearchStage.EXHAUSTIVE,), (0, 0))
 
 
 def search_from(problem: Problem, start: Solution, budget: Budget) -> SearchResult:

@@ -94,3 +94,10 @@ def test_the_certificate_of_metrics_is_where_the_configuration_looks() -> None:
     mount = patch["/spec/template/spec/containers/0/volumeMounts/-"]
     assert {Path(settings.tls_cert_file).parent, Path(settings.tls_key_file).parent} == {Path(mount["mountPath"])}
     assert patch["/spec/template/spec/volumes/-"]["name"] == mount["name"]
+
+
+def test_the_table_of_rights_has_each_feature() -> None:
+    page = (DEPLOY.parent / "docs" / "installing.md").read_text(encoding="utf-8")
+    table = page.split("## Rights by feature", 1)[1].split("\n## ", 1)[0]
+    rows = [line.split("|")[1].strip(" `") for line in table.splitlines() if line.startswith("| `")]
+    assert sorted(rows) == sorted(Feature)

@@ -54,7 +54,7 @@ def test_a_file_that_was_applied_and_runs_is_decided_anew(
 
     assert status == 0, error
     assert [each["node"] for each in plan["placements"]] == [world.nodes[0]]
-    status, found, _ = ask(world, capsys, "fit", "-f", file, "--count", "max")
+    status, found, _ = ask(world, capsys, "fit", "-f", file, "--count", "max", name)
     assert (status, found["count"]["copies"], found["count"]["proven"]) == (0, 1, True)
 
 
@@ -78,6 +78,27 @@ def test_the_queue_and_the_explanation_say_what_the_condition_says(world: World,
     assert queue["pods"][0]["message"] == written["message"]
     status, found, _ = ask(world, capsys, "explain", "waits", "-n", world.namespace)
     assert (status, found["condition"]["message"]) == (1, written["message"])
+
+
+def test_pods_for_which_nobody_is_there_are_counted_below_the_queue(
+    world: World, own_lease: Path, capsys: Capture
+) -> None:
+    for number in range(2):
+        world.pod(f"p{number}", schedulerName=f"dovetial-{world.word}")
+    access = (f"--kubeconfig={world.plane.kubeconfig}", f"--config={own_lease}")
+    status, queue, error = ask(world, capsys, "queue", "-n", world.namespace, access[1])
+    (counted,) = queue["unserved"]
+    assert (status, queue["pods"], counted["schedulerName"], counted["pods"]) == (0, [], f"dovetial-{world.word}", 2), (
+        error
+    )
+
+    assert m.run("queue", "-n", world.namespace, *access) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"No pod waits in namespace {world.namespace}")
+    assert shown.endswith(f"\n2 more pods wait. {counted['message']}.\n")
+
+    status, found, _ = ask(world, capsys, "explain", "p0", "-n", world.namespace, access[1])
+    assert (status, found["unserved"]) == (1, counted["message"])
 
 
 def test_with_the_role_view_the_condition_is_printed(world: World, start: Start, capsys: Capture) -> None:
@@ -116,5 +137,5 @@ def test_which_nodes_to_add_for_the_queue_and_for_a_file(
     assert (status, len(found["nodes"]), found["proven"]) == (0, 2, True), error
     assert len(found["plan"]["placements"]) == 2
 
-    status, found, error = ask(world, capsys, "fit", "-f", file, "--add-nodes")
+    status, found, error = ask(world, capsys, "fit", "-f", file, "--add-nodes", name)
     assert (status, len(found["nodes"]), found["starts"]) == (0, 2, True), error

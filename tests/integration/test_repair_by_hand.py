@@ -1,5 +1,6 @@
 """`dovetail repair plan --apply` on the real API server: pods are moved, and the one that waited runs."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,7 +43,16 @@ def node_of(world: World, name: str) -> str:
     return str(pods[0]["spec"].get("nodeName", "")) if len(pods) == 1 else ""
 
 
-def test_one_pod_moves_and_the_large_one_runs(world: World, start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def profile(world: World, tmp_path: Path) -> Path:
+    """The configuration of the scheduler, which runs outside of the cluster."""
+    body = {"apiVersion": "config.dovetail.dev/v1alpha1", "kind": "DovetailConfiguration"}
+    return m.write_yaml(tmp_path / "config.yaml", {**body, "profiles": [{"schedulerName": world.scheduler}]})
+
+
+def test_one_pod_moves_and_the_large_one_runs(
+    world: World, start: Start, profile: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     world.add_nodes(2, devices=2)
     world.template()
     world.template("two", count=2)
@@ -58,7 +68,7 @@ def test_one_pod_moves_and_the_large_one_runs(world: World, start: Start, capsys
     assert node_of(world, "first") != node_of(world, "second")
     world.pod("large", template="two")
     wait_until(lambda: bool(world.condition("large")))
-    access = ("--kubeconfig", kubeconfig_of(world.plane, "dovetail-operator"))
+    access = ("--kubeconfig", kubeconfig_of(world.plane, "dovetail-operator"), "--config", profile)
 
     assert m.run("repair", "plan", "--for", "pod", f"{world.namespace}/large", *access) == 0
     assert "1 move (proven" in capsys.readouterr().out
@@ -90,7 +100,9 @@ def member(world: World, name: str) -> None:
     world.plane.request("POST", f"/api/v1/namespaces/{world.namespace}/pods", body)
 
 
-def test_room_is_made_for_a_whole_gang(world: World, start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+def test_room_is_made_for_a_whole_gang(
+    world: World, start: Start, profile: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     world.add_nodes(3, devices=2)
     world.template()
     world.template("two", count=2)
@@ -108,7 +120,7 @@ def test_room_is_made_for_a_whole_gang(world: World, start: Start, capsys: pytes
     for name in sorted(members):
         member(world, name)
     wait_until(lambda: all(world.condition(name) for name in members))
-    access = ("--kubeconfig", kubeconfig_of(world.plane, "dovetail-operator"))
+    access = ("--kubeconfig", kubeconfig_of(world.plane, "dovetail-operator"), "--config", profile)
 
     assert m.run("repair", "plan", "--for", "gang", f"{world.namespace}/g", *access) == 0
     assert "1 move (proven" in capsys.readouterr().out

@@ -3,18 +3,23 @@
 import os
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import solver.decide
+import solver.problem.prepare
 from scheduler.simulation.adding import confirmed_nodes
 from scheduler.worker.recording import Record
 from solver import nodes_to_add, solve, verify, with_nodes
+from solver.diagnosis import added_nodes
 from solver.domain import (
     AddedNodes,
     Batch,
     Budget,
+    Node,
     NodeLimit,
     Placement,
     Plan,
@@ -30,6 +35,8 @@ from solver.domain import (
     Snapshot,
     Unplaced,
 )
+from solver.preemption import what_if
+from solver.problem.problem import Problem
 from tests.support import builders as b
 from tests.support.added_nodes import AddedNodesCase, case, cheapest, packing_case
 from tests.support.large_additions import LargeCase, large_case
@@ -219,3 +226,31 @@ def test_a_decision_that_finds_less_gets_more_nodes() -> None:
         report=SearchReport(status=SearchStatus.FEASIBLE),
     )
     assert verify.check(there, asked.batch, promised, Policy()) == ()
+
+
+def test_what_does_not_change_between_the_searches_and_decisions_of_an_answer_is_made_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One node of each shape, the cheapest nodes, the decision, more nodes for what it leaves out, and it again."""
+    prepared, made = list[int](), list[str]()
+    prepare, make_node = solver.problem.prepare.prepare, what_if._node  # noqa: SLF001 - what is counted
+
+    def counting_prepare(snapshot: Snapshot, batch: Batch, *rest: Any, **more: Any) -> Problem:
+        prepared.append(len(batch.pods))
+        return prepare(snapshot, batch, *rest, **more)
+
+    def counting_node(node: Node, name: str) -> Node:
+        made.append(name)
+        return make_node(node, name)
+
+    monkeypatch.setattr(added_nodes, "prepare", counting_prepare)
+    monkeypatch.setattr(solver.decide, "prepare", counting_prepare)
+    monkeypatch.setattr(what_if, "_node", counting_node)
+    asked = large_case(0, 60, 30)
+
+    found, _ = confirmed(asked, 1e-6)
+
+    every, missing = len(asked.batch.pods), prepared[3]
+    assert prepared == [every, every, every, missing, every]
+    assert 0 < missing < every
+    assert len(made) == len(set(made)) > len(found.nodes)

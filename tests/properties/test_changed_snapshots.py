@@ -193,7 +193,8 @@ def look_at_expected(problem: Problem) -> tuple[list[int], ...]:
     return (
         worth,
         *room.counts().by_devices.tolist(),
-        *room.counts().fits.tolist(),
+        *room.counts().values.tolist(),
+        room.counts().nodes.tolist(),
         room.lost_to((("cpu", 1000),)).tolist(),
     )
 

@@ -630,7 +630,10 @@ async def test_a_pod_is_decided_when_its_claim_is_there_and_not_before() -> None
         hall.cycle.see([seen(pod("p", "c")), seen(pod("q"))])
         await until_idle()
         assert hall.deciding.names == [["q"]]
-        assert hall.telling.told[0] == ("p", "waits on 1: claim c does not exist yet; the pod waits for it")
+        assert hall.telling.told[0] == (
+            "p",
+            "waits on 1: claim c does not exist yet; the pod waits for it (spec.resourceClaims[0].resourceClaimName)",
+        )
         assert hall.series("dovetail_unplaced_pods_total", reason="ClaimMissing") == 0
 
         hall.cycle.see([seen(claim("c"))])

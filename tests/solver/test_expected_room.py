@@ -11,7 +11,8 @@ from solver.domain import EXPECTED_ROOM, SPREAD, Claim, ExpectedPod, Policy
 from solver.problem.expected_room import ExpectedRoom
 from solver.problem.problem import Problem
 from solver.problem.requests.expected_kinds import ExpectedKindsCache
-from solver.search import exhaustive
+from solver.search import exhaustive, node_ways
+from solver.solution import NodeUse, ServedComponents
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -187,21 +188,65 @@ def test_from_one_pod_to_the_next_only_nodes_that_changed_are_counted_anew(monke
     assert counted == [1]
 
 
-def test_levels_of_picks_are_asked_once_for_equal_picks(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def used(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the nodes for which what a way takes of devices is described, from now on."""
+    found, describe = list[int](), solution.use_of
+
+    def use(problem: Problem, served: ServedComponents) -> NodeUse:
+        found.append(served.node)
+        return describe(problem, served)
+
+    monkeypatch.setattr(node_ways, "use_of", use)
+    monkeypatch.setattr(solution, "use_of", use)
+    return found
+
+
+def test_what_ways_take_is_described_once_and_kept_to_the_next_pod(used: list[int]) -> None:
     """Three nodes of one group differ in what is in use, and are served in one way each."""
-    asked, counting = list[int](), solution._use  # noqa: SLF001 - what levels are counted from
+    snapshot = b.snapshot(*two_nodes(n1=1, n2=2, n3=3), b.claim("c"), b.claim("d"))
+    policy, cache = expecting(kind(count=2)), SolverCache()
+    (first,) = solve(snapshot, b.batch(b.pod("p", "c")), policy, s.PATIENT, cache).placements
+    assert used == [0]
+    held = b.held("c", b.result("gpu", "gpu-3", first.node), node_name=first.node)
+    later = msgspec.structs.replace(snapshot, claims=(*(each for each in snapshot.claims if each.id != held.id), held))
+    assert solve(later, b.batch(b.pod("q", "d")), policy, s.PATIENT, cache).placements
+    assert used == [0]
 
-    def use(problem: Problem, served: solution.ServedComponents) -> solution.NodeUse:
-        asked.append(served.node)
-        return counting(problem, served)
 
-    monkeypatch.setattr(solution, "_use", use)
-    problem = s.problem(
-        *two_nodes(n1=1, n2=2, n3=3), b.claim("c"), pods=[b.pod("p", "c")], policy=expecting(kind(count=2))
-    )
-    found = exhaustive.best(problem, s.PATIENT)
-    assert found is not None
-    assert len(asked) == 2  # of the first node for picks, and of the one that loses least for what goes after
+def shares(*used: int) -> list[b.SnapshotObject]:
+    """A node with a shareable device for each number, of which so much is in use."""
+    devices = [b.device(f"gpu-{at}", capacities={"milli": 1000}, is_shareable=True) for at in range(len(used))]
+    taken = [
+        b.held(
+            f"of-{at}",
+            b.result("gpu", f"gpu-{at}", "n1", share_id=b.share_id(at), consumed={"milli": amount}),
+            node_name="n1",
+        )
+        for at, amount in enumerate(used)
+        if amount
+    ]
+    return [b.node("n1"), b.resource_slice("n1", *devices), *taken, b.gpu_class()]
+
+
+@pytest.mark.parametrize(
+    ("in_use", "count", "ways"),
+    [
+        ((0, 0, 0, 0), 1, 1),
+        ((0, 0, 400, 400), 1, 2),
+        ((0, 400, 0, 500), 1, 3),
+        ((0, 0, 400, 400), 2, 3),  # both of the first, both of the last, one of each
+        ((300, 0, 0, 0), 2, 2),
+        ((0, 0, 0, 800), 3, 1),
+    ],
+)
+def test_devices_that_are_alike_are_one_choice(used: list[int], in_use: tuple[int, ...], count: int, ways: int) -> None:
+    claim = b.claim("c", b.request("gpu", count=count, capacity={"milli": 300}))
+    for policy in (Policy(), expecting(kind(milli=500))):
+        used.clear()
+        problem = s.problem(*shares(*in_use), claim, pods=[b.pod("p", "c")], policy=policy)
+        assert exhaustive.best(problem, s.PATIENT) is not None
+        assert len(used) == ways
 
 
 @pytest.mark.parametrize(

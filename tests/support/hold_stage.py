@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from scheduler.change import Change, Kind, Transition
 from scheduler.cluster import Cluster
-from scheduler.holds.hold_keeper import HoldKeeper, HoldNews, HoldRequest
+from scheduler.holds.hold_keeper import HoldKeeper
+from scheduler.holds.hold_requests import HoldNews, HoldRequest
 from scheduler.kube import hold_writes
 from scheduler.kube.client import Client
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots

@@ -15,6 +15,7 @@ from scheduler.cli.arguments import (
     manifests,
     refuse,
     say,
+    warn,
 )
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.sources.configuration import add_configured_cluster, configuration
@@ -117,18 +118,24 @@ def _apply(options: argparse.Namespace, access: Any, target: Target, look: "_Loo
 
 
 class _Look(NamedTuple):
-    """Moves, the kinds that the caller may not list, and whether the running scheduler's configuration is known."""
+    """
+    Moves, the kinds that the caller may not list, and whether the running scheduler's configuration is known.
+
+    `is_served` says whether a scheduler takes the pods for which the others move.
+    """
 
     found: Any
     forbidden: tuple[str, ...]
     is_configured: bool
+    is_served: bool = True
 
     @property
     def may_be_wrong(self) -> bool:
-        return bool(self.forbidden) or not self.is_configured
+        return bool(self.forbidden) or not (self.is_configured and self.is_served)
 
     def completed(self, status: int) -> int:
         """Return the exit status of the answer."""
+        status = status if self.is_served else ExitStatus.NO
         return completed(status, self.forbidden, is_configured=self.is_configured)
 
 
@@ -146,16 +153,16 @@ def _look(options: argparse.Namespace, access: Any, target: Target) -> _Look:
     named = planned_moves.scheduler_of(made.pods, kind, name)
     chosen = options.scheduler_name or named
     configured = configuration(options, access, chosen)
-    served, settings = configured.served(chosen)
-    if named:
-        configured.warn_of_other_scheduler(str(target), named)
-    case = made.case(served)
+    served, settings, unserved = configured.serving(named, options.scheduler_name)
+    if unserved:
+        warn(f"{unserved}. The moves are those for a pod with that name")
+    case = made.case(served, {pod.id for pod in planned_moves.pods_meant(made.pods, kind, name) if unserved})
     for problem in case.problems:
         say(str(problem))
     asked = simulator.recorded(case, settings, served)
     goal = planned_moves.goal_for(asked, kind, name, is_kind_given=len(options.wanted) > 1 or "/" in options.wanted[0])
     moves = planned_moves.planned(asked, goal, settings.repair.rules())
-    return _Look(moves, found.forbidden, configured.is_known)
+    return _Look(moves, found.forbidden, configured.is_known, is_served=not unserved)
 
 
 def _again(options: argparse.Namespace, access: Any, target: Target) -> Any:

@@ -28,12 +28,14 @@ class Configuration(NamedTuple):
 
     `runs_nowhere` is the namespace in which no scheduler was found, "" where one runs or none was looked for.
     `unknown_leader` is a process that leads outside of the cluster, by a configuration that is not known.
+    `scheduler_names` are those that a Dovetail serves; None: not all are known.
     """
 
     settings: "Settings"
     is_known: bool = True
     runs_nowhere: str = ""
     unknown_leader: str = ""
+    scheduler_names: frozenset[str] | None = None
 
     def warn_of_no_scheduler(self) -> None:
         """Say that no pod will start whatever the answer is, before it: for commands about pods that wait."""
@@ -51,13 +53,35 @@ class Configuration(NamedTuple):
 
         return served(self.settings, scheduler_name or "")
 
-    def warn_of_other_scheduler(self, what: str, name: str) -> None:
-        """Warn where no profile serves the scheduler that a pod names."""
-        from scheduler.settings import unserved  # noqa: PLC0415 - as above
+    def serving(self, named: str, chosen: str | None = None, *, is_picked_up: bool = False) -> "Serving":
+        """
+        Say who decides about pods that name a scheduler: the one that serves them, or is meant by their name.
 
-        text = unserved(self.settings, name)
-        if text:
-            warn(f"{what} has {text}. Correct the schedulerName, or give --config the file that has this profile")
+        With a `chosen` one that decides, whoever serves it. A pod with a condition `is_picked_up`: where no Dovetail
+        runs in the cluster, one outside of it may serve the name.
+        """
+        from scheduler.settings import scheduler_names  # noqa: PLC0415 - as above
+
+        name = chosen or named
+        known = None if is_picked_up and self.runs_nowhere else self.scheduler_names
+        said = scheduler_names.unserved(name, known) if known else ""
+        if said and chosen:
+            warn(f"{said}. The answer is what a scheduler with that name would decide")
+            said = ""
+        instead = scheduler_names.served_instead(name, known) if said and known else name
+        return Serving(*self.served(instead), said)
+
+
+class Serving(NamedTuple):
+    """
+    Who decides about pods, with which settings; `unserved` is what to say where nobody serves the name in them.
+
+    The answer is then what the scheduler `name` would decide if they named it.
+    """
+
+    name: str
+    settings: "Settings"
+    unserved: str = ""
 
 
 def add_configured_cluster(parser: argparse.ArgumentParser) -> None:
@@ -108,7 +132,8 @@ class ConfigurationReader:
 
         self.read()
         if self._read is None:
-            self._chosen = Configuration(load(self._options.config, warn=warn))
+            settings = load(self._options.config, warn=warn)
+            self._chosen = Configuration(settings, scheduler_names=settings.scheduler_names)
             return self._chosen
         read = self._read
         settings, problems = read.chosen(scheduler_name or "")
@@ -120,6 +145,7 @@ class ConfigurationReader:
             is_known=not (problems or read.unknown_leader),
             runs_nowhere="" if runs else self._options.dovetail_namespace,
             unknown_leader=read.unknown_leader,
+            scheduler_names=read.scheduler_names,
         )
         return self._chosen
 

@@ -17,6 +17,7 @@ from scheduler.kube.access import ClusterAccess, wait_for
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Forbidden, KubeError, NotFound
 from scheduler.settings import Settings, SettingsError, default, digest, parse
+from scheduler.settings.scheduler_names import served_instead
 from scheduler.status.leader_lease import SeenLease, look_at_lease
 
 _OPTION: Final = "--config"
@@ -43,15 +44,23 @@ class RunningConfigurations(NamedTuple):
 
     def chosen(self, scheduler_name: str) -> tuple[Settings, tuple[str, ...]]:
         """
-        Return the configuration with a profile for a scheduler, or that of all schedulers where none has one.
+        Return the configuration with a profile for a scheduler, or for the one that is meant by an unserved name.
 
         Where it is not known these are the defaults, and why. Without a running scheduler they are the defaults.
         """
-        having = tuple(each for each in self.found if scheduler_name in each.settings.scheduler_names)
+        name = served_instead(scheduler_name, self.scheduler_names) if self.scheduler_names else scheduler_name
+        having = tuple(each for each in self.found if name in each.settings.scheduler_names)
         among, problems = (having, ()) if having else (self.found, self.problems)
         if any(each.settings != among[0].settings for each in among):
             problems = (*problems, f"several schedulers run, by {' and '.join(each.name for each in among)}")
         return among[0].settings if among and not problems else default(), problems
+
+    @property
+    def scheduler_names(self) -> frozenset[str] | None:
+        """The names that running schedulers serve, without one those of the defaults; None: not all are known."""
+        if self.problems or self.unknown_leader:
+            return None
+        return frozenset().union(*(each.settings.scheduler_names for each in self.found)) or default().scheduler_names
 
     @property
     def unknown_leader(self) -> str:

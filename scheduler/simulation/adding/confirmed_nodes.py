@@ -53,7 +53,7 @@ class Confirmed(NamedTuple):
 def find(asked: Record, batch: Batch, shapes: Sequence[NodeShape], limits: Sequence[NodeLimit] = ()) -> Confirmed:
     """Find the cheapest nodes for a batch; no pod is evicted. Everything that is promised is decided so."""
     asked = replace(asked, batch=batch, policy=replace(asked.policy, preemption=PreemptionRules()))
-    search = _Search(asked, tuple(shapes), tuple(limits), solver.SolverCache())
+    search = _Search(asked, tuple(shapes), tuple(limits), solver.SolverCache(), solver.ShapeCache())
     found = search.cheapest(asked.snapshot, batch)
     for _ in range(_ROUNDS):
         there = search.with_nodes(found)
@@ -75,6 +75,7 @@ class _Search(NamedTuple):
     shapes: tuple[NodeShape, ...]
     limits: tuple[NodeLimit, ...]
     cache: solver.SolverCache
+    shared: solver.ShapeCache
 
     def cheapest(self, snapshot: Snapshot, batch: Batch, added: Collection[str] = ()) -> AddedNodes:
         """Find nodes for some pods; `added` has the shape of each node that is added already."""
@@ -88,11 +89,13 @@ class _Search(NamedTuple):
             for limit in self.limits
         ]
         budget = Budget(seconds=_SECONDS, deterministic_seconds=_DETERMINISTIC_SECONDS, seed=self.asked.seed)
-        return solver.nodes_to_add(snapshot, batch, self.asked.policy, shapes, budget, limits=limits, cache=self.cache)
+        policy, cache, shared = self.asked.policy, self.cache, self.shared
+        return solver.nodes_to_add(snapshot, batch, policy, shapes, budget, limits=limits, cache=cache, shared=shared)
 
     def with_nodes(self, found: AddedNodes) -> Snapshot:
         """Return the cluster with the nodes of an answer."""
-        return solver.with_nodes(self.asked.snapshot, {each.name: each for each in self.shapes}, found.nodes)
+        shapes = {each.name: each for each in self.shapes}
+        return solver.with_nodes(self.asked.snapshot, shapes, found.nodes, self.shared.made)
 
     def decided(self, there: Snapshot) -> Plan:
         """Decide all pods as the scheduler would, in a cluster that has the nodes."""

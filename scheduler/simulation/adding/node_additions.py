@@ -14,11 +14,11 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TextIO
 
 import msgspec
-from rich import box
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
 import solver
+from scheduler.settings import scheduler_names
 from scheduler.simulation import plan_output, printing
 from scheduler.simulation.adding import coming_nodes, confirmed_nodes
 from scheduler.simulation.adding.coming_nodes import ComingNodes
@@ -63,18 +63,20 @@ class NodeAdditions(NamedTuple):
     """
     The answer: the nodes, and a plan for the pods asked about, in which the others are `others`.
 
-    `coming` are nodes that are under way: they count as there.
+    `coming` are nodes that are under way: they count as there. `unserved` and `bound` are as in `fitting.Fit`.
     """
 
     found: AddedNodes
     offered: OfferedNodes
     coming: ComingNodes
     result: SimulationResult
+    unserved: str = ""
+    bound: str = ""
 
     @property
     def starts(self) -> bool:
         """Whether all pods asked about start."""
-        return not self.result.plan.unplaced
+        return not (self.unserved or self.result.plan.unplaced)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -109,7 +111,8 @@ def find(asked: Record, own: Collection[PodId], offered: OfferedNodes) -> NodeAd
     placed = tuple(each for each in plan.placements if each.pod not in own)
     waiting = sum(each.pod not in own for each in plan.unplaced)
     result = dataclasses.replace(result, others=OtherPods(placed, waiting))
-    return NodeAdditions(found, offered, coming, result)
+    bound = plan_output.limit_of(msgspec.structs.replace(asked, batch=batch), result.plan)
+    return NodeAdditions(found, offered, coming, result, bound=bound)
 
 
 def _concerned(asked: Record, own: Collection[PodId]) -> Batch:
@@ -150,6 +153,8 @@ def document(answer: NodeAdditions) -> dict[str, Any]:
     price_of = {shape.name: shape.price for shape in shapes.shapes}
     return {
         "starts": answer.starts,
+        "unserved": answer.unserved or None,
+        "bound": answer.bound or None,
         "shapes": [
             {"name": name, "count": count, "price": shapes.price(price_of[name]) if is_priced else None}
             for name, count in answer.counts.items()
@@ -174,9 +179,9 @@ def document(answer: NodeAdditions) -> dict[str, Any]:
 def show(answer: NodeAdditions, to: TextIO) -> None:
     """Print the answer in a sentence, the nodes by shape, then what runs where and what waits."""
     console = printing.console(to)
-    console.print(Text(sentence(answer), "green" if answer.starts else "yellow"))
+    console.print(Text(printing.visible(sentence(answer)), "green" if answer.starts else "yellow"))
     if answer.found.nodes:
-        console.print(_table(answer))
+        _show_nodes(answer, console)
     plan_output.show(answer.result, to)
     for line in notes(answer):
         console.print(Text(printing.visible(line), "yellow"))
@@ -184,20 +189,27 @@ def show(answer: NodeAdditions, to: TextIO) -> None:
 
 def sentence(answer: NodeAdditions) -> str:
     """Say which nodes to add and whether fewer would do."""
+    return scheduler_names.led(answer.unserved, _answer(answer))
+
+
+def _answer(answer: NodeAdditions) -> str:
+    """Say it of pods with a name that is served."""
     total = len(answer.result.plan.placements) + len(answer.result.plan.unplaced)
     if not total:
         return "No node has to be added: none of these pods waits."
     started = len(answer.result.plan.placements)
-    whose = f"all {total}" if started == total else f"{started} of {total}"
+    every = "both" if total == 2 else f"all {total}"  # noqa: PLR2004 - the word is for two
+    whose = every if started == total else f"{started} of {total}"
     pods = f"{whose} {'pods' if total > 1 else 'pod'}" if started != total or total > 1 else "the pod"
     if not answer.found.nodes:
         there = "that there are or that are coming" if answer.coming.nodes else "that there are"
         why = f"{'start' if total > 1 else 'starts'} on the nodes {there}"
-        if answer.starts:
+        if not answer.result.plan.unplaced:
             return f"No node has to be added: {pods} {why}."
         limited = any(reason.code is ReasonCode.NODE_LIMIT for each in answer.found.waiting for reason in each.reasons)
         why = "No more nodes can be had" if limited else "No node of these shapes helps"
-        return f"{why}: {started} of {counted(total, 'pod')} would start on those that exist."
+        bound = f": {answer.bound}" if answer.bound else ""
+        return f"{why}: {started} of {counted(total, 'pod')} would start on those that exist{bound}."
     parts = [f"{count} × {name}" for name, count in answer.counts.items()]
     price = answer.offered.shapes.price(answer.found.price)
     cost = f" for {price}" if price else ""
@@ -247,22 +259,20 @@ def _claims(names: Sequence[str]) -> str:
     return f"{'NodeClaim' if len(names) == 1 else 'NodeClaims'} {', '.join(names)}"
 
 
-def _table(answer: NodeAdditions) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
-    table.add_column("ADD", justify="right")
-    table.add_column("SHAPE", overflow="fold", max_width=40)
-    if answer.offered.shapes.unit is not None:
-        table.add_column("PRICE", justify="right")
-    table.add_column("PODS THAT START THERE", overflow="fold", ratio=1)
+def _show_nodes(answer: NodeAdditions, console: Console) -> None:
+    shapes, result = answer.offered.shapes, answer.result
     shape_of = {each.name: each.shape for each in answer.found.nodes}
     pods: defaultdict[str, list[str]] = defaultdict(list)
-    for placement in (*answer.result.plan.placements, *(answer.result.others.placed if answer.result.others else ())):
+    for placement in (*result.plan.placements, *(result.others.placed if result.others else ())):
         if placement.node in shape_of:
             pods[shape_of[placement.node]].append(str(placement.pod).removeprefix("default/"))
-    price_of = {shape.name: shape.price for shape in answer.offered.shapes.shapes}
+    price_of = {shape.name: shape.price for shape in shapes.shapes}
+    rows = []
     for name, count in answer.counts.items():
         names = list(printing.runs(sorted(pods[name])))
         shown = [*names[:_MOST_NAMES], *([f"… {len(pods[name])} pods in all"] if len(names) > _MOST_NAMES else [])]
-        price = [answer.offered.shapes.price(count * price_of[name])] if answer.offered.shapes.unit is not None else []
-        table.add_row(str(count), Text(name, "green"), *price, Text(printing.visible(", ".join(shown))))
-    return table
+        price = [Text(shapes.price(count * price_of[name]))] if shapes.unit is not None else []
+        starting = Text(printing.visible(", ".join(shown)))
+        rows.append((Text(str(count)), Text(printing.visible(name), "green"), *price, starting))
+    prices = ("PRICE",) if shapes.unit is not None else ()
+    printing.show_table(console, ("ADD", "SHAPE", *prices, "PODS THAT START THERE"), rows, numbers={"ADD"})

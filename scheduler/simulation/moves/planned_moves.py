@@ -52,10 +52,10 @@ class PlannedMoves(NamedTuple):
 
 def scheduler_of(pods: Sequence[Pod], kind: str, name: str) -> str:
     """Return the scheduler that a pod or the pods of a gang name; empty without such pods."""
-    return next((pod.scheduler_name for pod in _meant(pods, kind, name)), "")
+    return next((pod.scheduler_name for pod in pods_meant(pods, kind, name)), "")
 
 
-def _meant(pods: Sequence[Pod], kind: str, name: str) -> tuple[Pod, ...]:
+def pods_meant(pods: Sequence[Pod], kind: str, name: str) -> tuple[Pod, ...]:
     """Return a pod by its name, or the pods of a gang."""
     namespace, _, short = name.rpartition("/")
     key = (namespace or "default", short)
@@ -81,7 +81,7 @@ def goal_for(asked: Record, kind: str, name: str, *, is_kind_given: bool = True)
         if not nodes:
             raise UnknownObjectError(f"no node has the label {label}={value}")
         return goal_of_nodes(snapshot, nodes, asked.policy, f"domain {name}")
-    pods = _meant((*asked.batch.pods, *snapshot.pods), kind, name)
+    pods = pods_meant((*asked.batch.pods, *snapshot.pods), kind, name)
     if not pods:
         short = name.rpartition("/")[2]
         is_node = not is_kind_given and any(node.name == short for node in snapshot.nodes)

@@ -54,7 +54,7 @@ class NextReclaim(NamedTuple):
     What a pod of a quota, or its gang, would get back, and who would lose it.
 
     Without a `pod` it is one more device of the key that is asked for. Without victims it would be `placed` as things
-    are, or it would wait.
+    are, or it would wait. `workload` is that of the pod (`Pod.workload`).
     """
 
     quota: str
@@ -63,6 +63,7 @@ class NextReclaim(NamedTuple):
     gang: GangId | None = None
     victims: tuple[LostPod, ...] = ()
     placed: bool = False
+    workload: str = ""
 
     def concerns(self, quotas: Collection[str]) -> bool:
         """Whether one of these quotas gets or loses something."""
@@ -119,7 +120,7 @@ def _of_waiting(
     quota, victims = tree.quota_of(first.id.namespace), lost(preemption.victims, first.priority)
     if not quota or all(each.quota in ("", quota) for each in victims):
         return None
-    return NextReclaim(quota, None, first.id, first.gang, victims)
+    return NextReclaim(quota, None, first.id, first.gang, victims, workload=first.workload)
 
 
 class _Question(NamedTuple):

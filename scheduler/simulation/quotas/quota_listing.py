@@ -80,7 +80,8 @@ def _notes(states: Sequence[QuotaState], found: NextReclaims, without_reclaim: s
 
 def _sentence(each: NextReclaim) -> str:
     if each.key is None:
-        who = f"for {f'gang {each.gang}' if each.gang is not None else f'pod {each.pod}'} of {each.quota}"
+        gang = f"gang {each.gang}{f' ({each.workload})' if each.workload else ''}"
+        who = f"for {gang if each.gang is not None else f'pod {each.pod}'} of {each.quota}"
     else:
         who = f"for {each.quota}, if it asked for one more device of class {each.key.device_class}"
     if each.placed:

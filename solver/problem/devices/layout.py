@@ -204,8 +204,8 @@ class DeviceLayout:
     ways: MutableMapping[Hashable, Ways] = field(default_factory=dict)
     """What those results were made of, by all that they depend on: equal nodes of several layouts have equal ways."""
     partitions: PartitionTables = field(default_factory=PartitionTables)
-    served: dict[Hashable, dict[Hashable, Any]] = field(default_factory=dict)
-    """Kept ways to serve a pod on one node (`search.exhaustive`), by its components, then by group and state."""
+    served: dict[Hashable, Any] = field(default_factory=dict)
+    """Kept ways to serve a pod on one node (`search.node_ways`), by its components."""
     fits: dict[Hashable, dict[Any, Any]] = field(default_factory=dict)
     """Kept answers of the greedy (`greedy.device_fit`), by components and the node's condition."""
     expected: list[Any] = field(default_factory=list)

@@ -271,3 +271,48 @@ def test_the_shapes_of_the_guide_are_read(tmp_path: Path, capsys: Capture) -> No
     status, found = add_nodes(tmp_path, cluster, capsys, l4, template, pod, shapes=shapes)
 
     assert (status, counts(found), found["price"]) == (0, {"g6.12xlarge": 1}, "4.6016"), found
+
+
+BARE = {"name": "cpu", "node": {"status": {"allocatable": {"cpu": 16, "pods": 20}}}}
+
+
+def reasons(found: Any) -> dict[str, list[str]]:
+    return {each["pod"]: [one["message"] for one in each["reasons"]] for each in found["plan"]["unplaced"]}
+
+
+def test_a_pod_that_fits_on_a_node_which_exists_and_on_no_shape_says_so(
+    tmp_path: Path, cluster: Path, capsys: Capture
+) -> None:
+    """Two devices and four are free: one pod has no place, and it competes for nodes with the others."""
+    status, found = add_nodes(tmp_path, cluster, capsys, *gang(4, 2), shapes={"shapes": [BARE]})
+
+    assert (status, found["complete"]) == (1, True)
+    ((first, *of_shapes),) = reasons(found).values()
+    assert first == "no shape takes it, and on the nodes that there are it has no place beside the pods that start"
+    assert len(of_shapes) == 1
+    assert of_shapes[0].startswith("1 shape: request gpu: ")
+
+
+def test_a_gang_that_the_nodes_there_are_too_few_for_and_that_no_shape_helps_says_so(
+    tmp_path: Path, cluster: Path, capsys: Capture
+) -> None:
+    template, *pods = gang(4, 2)
+    for pod in pods:
+        pod["metadata"]["labels"] = {"dovetail.dev/gang": "g"}
+        pod["metadata"]["annotations"] = {"dovetail.dev/gang-minimum": "4"}
+    helped = m.pod("p4", nodeSelector={"cpu": "only"})
+    helped["metadata"]["labels"] = {"dovetail.dev/gang": "g"}
+    helped["metadata"]["annotations"] = {"dovetail.dev/gang-minimum": "4"}
+    only = {**BARE, "node": {**BARE["node"], "metadata": {"labels": {"cpu": "only"}}}}  # type: ignore[dict-item]
+
+    _, found = add_nodes(tmp_path, cluster, capsys, template, *pods, shapes={"shapes": [BARE]})
+    assert {each[0] for each in reasons(found).values()} == {
+        "no shape takes it, and the nodes that there are have no place for all pods of its gang"
+    }
+    assert all(each[1].startswith("1 shape: request gpu: ") for each in reasons(found).values())
+
+    five = [*pods[:4], helped]
+    for pod in five:
+        pod["metadata"]["annotations"] = {"dovetail.dev/gang-minimum": "5"}
+    _, found = add_nodes(tmp_path, cluster, capsys, template, *five, shapes={"shapes": [only]})
+    assert reasons(found)["default/p4"] == ["other pods of its gang cannot start on nodes of any shape"]

@@ -309,13 +309,6 @@ def test_files_without_a_pod_to_place(cluster: Path, tmp_path: Path, capsys: Cap
     assert capsys.readouterr().err == f"dovetail: fit: {file}: no pod waits for scheduler dovetail\n"
 
 
-def test_another_scheduler_is_warned_of(cluster: Path, tmp_path: Path, capsys: Capture) -> None:
-    file = m.write_yaml(tmp_path / "pods.yaml", m.pod("p", template_name="t", schedulerName="dovetial"))
-
-    assert m.run("fit", "-f", file, "--cluster", cluster) == 0
-    assert "a pod of the files has schedulerName dovetial" in capsys.readouterr().err
-
-
 def test_a_reserved_node_is_left_to_the_pod_that_it_is_reserved_for(tmp_path: Path) -> None:
     asked = simulator.load(reserved(tmp_path / "case.json"))
     own = frozenset(pod.id for pod in asked.batch.pods if pod.id.name == "one")

@@ -5,8 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from scheduler.simulation import fitting, plan_output, simulator
+from solver.domain import Reason, ReasonCode, Unplaced
+from tests.scheduler.cli.test_explain_command import reserved
 from tests.scheduler.cli.test_fit import deployment
+from tests.scheduler.cli.test_quota_command import quota as device_quota
 from tests.support import manifests as m
 
 Capture = pytest.CaptureFixture[str]
@@ -177,3 +182,51 @@ def test_a_quota_of_another_namespace_ends_nothing(tmp_path: Path, capsys: Captu
     other = quota({"pods": 1})
     other["metadata"]["namespace"] = "other"
     assert counted(tmp_path, capsys, cluster(tmp_path, other), m.pod("p", template_name="t"))[1]["copies"] == 8
+
+
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": {"team": "red"}}}
+OF_DEVICES = "DeviceQuota few: 1 of at most 1 devices of class gpu are held, and the pod needs 1; raise the limit"
+
+
+@pytest.mark.parametrize(
+    ("limit", "why"),
+    [
+        pytest.param(device_quota("few", team="red", limit=1), OF_DEVICES, id="DeviceQuota"),
+        pytest.param(quota({DEVICES: 1}), f"{QUOTA} is used up: 1 of 1 devices of class gpu", id="ResourceQuota"),
+        pytest.param(quota({"pods": 1}), f"{QUOTA} is used up: 1 of 1 pods", id="ResourceQuota of pods"),
+    ],
+)
+def test_the_first_line_names_the_quota(limit: m.Manifest, why: str, tmp_path: Path, capsys: Capture) -> None:
+    where = cluster(tmp_path, limit, NAMESPACE)
+    file = m.write_yaml(tmp_path / "pods.yaml", deployment(2, m.pod("x", template_name="t")))
+
+    assert m.run("fit", "-f", file, "--cluster", where) == 1
+    lead = " ".join(capsys.readouterr().out.split())
+    assert lead.startswith(f"It does not fit: 1 of 2 pods would start now: {why}")
+    assert m.run("fit", "-f", file, "--cluster", where, "--count", "max", "-o", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["count"]["copies"], found["count"]["quota"].startswith(why)) == (1, True)
+    assert found["bound"].startswith(why)
+
+
+def test_of_a_pod_that_fits_the_count_says_that_device_quotas_end_it(tmp_path: Path, capsys: Capture) -> None:
+    for most, why in ((3, "DeviceQuotas leave no more to the namespace (dovetail quota)"), (8, None)):
+        where = cluster(tmp_path, device_quota("few", team="red", limit=most), NAMESPACE)
+        _, found = counted(tmp_path, capsys, where, m.pod("new", template_name="t"))
+        assert (found["copies"], found["quota"]) == (most, why)
+
+
+def test_held_room_is_a_bound_and_a_lack_of_devices_none(tmp_path: Path) -> None:
+    asked = simulator.load(reserved(tmp_path / "case.json"))
+    own = frozenset(pod.id for pod in asked.batch.pods if pod.id.name == "one")
+    found = fitting.fit(asked, own, None)
+    assert "is reserved for" in found.bound
+    assert fitting.sentence(found).endswith(f" would start now: {found.bound}.")
+
+    (pod,) = (pod for pod in asked.batch.pods if pod.id in own)
+    for code, said in (
+        (ReasonCode.ROOM_HELD, "2 nodes would do, but the room is held for other pods to come"),
+        (ReasonCode.DEVICES_IN_USE, ""),
+    ):
+        waits = Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=(Reason(code=code, message="x", node_count=2),))
+        assert plan_output.limit_of(asked, replace(found.result.plan, unplaced=(waits,))) == said

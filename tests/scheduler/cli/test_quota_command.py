@@ -196,12 +196,14 @@ def test_a_gang_has_its_name(tmp_path: Path, capsys: Capture) -> None:
     members = []
     for name in ("r0", "r1"):
         (own, asked) = waiting(name, "red")
-        own["metadata"]["labels"] = {"dovetail.dev/gang": "train"}
+        own["metadata"]["labels"] = {"dovetail.dev/gang": "train", "batch.kubernetes.io/job-name": "tune"}
+        job = {"apiVersion": "batch/v1", "kind": "Job", "name": "tune", "uid": "job", "controller": True}
+        own["metadata"]["ownerReferences"] = [job]
         own["metadata"]["annotations"] = {"dovetail.dev/gang-minimum": "2"}
         members += [own, asked]
     where = files(tmp_path, *members)
     assert m.run("quota", "-f", where) == 0
-    assert "for gang red/train of red: blue/b" in capsys.readouterr().out
+    assert "for gang red/train (Job tune) of red: blue/b" in capsys.readouterr().out
     assert m.run("quota", "-f", where, "-o", "json") == 0
     (found,) = json.loads(capsys.readouterr().out)["reclaims"]
     assert (found["pod"], found["gang"]) == (None, {"namespace": "red", "name": "train"})

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scheduler.holds.hold_keeper import HoldRefused
+from scheduler.holds.hold_requests import HoldRefused
 from scheduler.kube.errors import AnswerLost, Forbidden, KubeError, ServerError
 from tests.support import builders as b
 from tests.support import hold_builders as h

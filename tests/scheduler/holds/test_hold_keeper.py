@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from scheduler.holds.hold_keeper import HoldEnding, HoldRefused
+from scheduler.holds.hold_requests import HoldEnding, HoldRefused
 from scheduler.kube.errors import AnswerLost, Forbidden, KubeError, ServerError, Unreachable
 from scheduler.kube.hold_writes import OwnerState
 from solver.domain import ALL_POD_SLOTS, Claim, Pod
@@ -51,6 +51,25 @@ async def test_room_is_held_from_before_the_write_until_the_watch_shows_the_end(
     assert not stage.is_held()
     assert endings(stage) == [HoldEnding.RELEASED]
     assert stage.freed() == 1
+
+
+async def test_nodes_are_kept_from_autoscalers_as_soon_as_their_room_is_held(stage: HoldStage) -> None:
+    """Before the object is written: until the annotation is there, Karpenter may take the node."""
+    told: list[tuple[bool, list[str]]] = []
+    stage.keeper.on_begin.append(lambda: told.append((stage.is_held(), list(stage.server.calls))))
+    storing = stage.keeper.hold(request(name="h"))
+    assert told == [(True, [])]
+    await storing
+
+
+async def test_a_hold_that_another_replica_has_made_begins_when_the_watch_shows_it(stage: HoldStage) -> None:
+    told: list[None] = []
+    stage.keeper.on_begin.append(lambda: told.append(None))
+    stage.server.store(replace(h.hold("h", h.place(h.of_owner("job"), "n1", "gpu-1"), deadline=9000), uid=""))
+    stage.show()
+    assert len(told) == 1
+    stage.show()
+    assert len(told) == 1
 
 
 async def test_a_hold_whose_answer_is_lost_is_found_by_a_read(stage: HoldStage) -> None:

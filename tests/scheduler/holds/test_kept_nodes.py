@@ -1,5 +1,6 @@
 """Nodes that are kept from autoscalers: how much is read and written, and what is tried again."""
 
+import asyncio
 from typing import cast
 
 import pytest
@@ -7,7 +8,7 @@ from msgspec.structs import replace
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
-from scheduler.holds import node_marks
+from scheduler.holds import kept_nodes, node_marks
 from scheduler.holds.kept_nodes import KeptNodes
 from scheduler.holds.node_marks import KEPT_NODE, NodeMark
 from scheduler.kube.client import Client
@@ -106,6 +107,21 @@ async def test_work_is_that_of_the_nodes_that_change_however_many_holds_there_ar
     stage.end("h49")
     assert sorted(await stage.look(10.0)) == ["let go n000", "let go n001", "read n000", "read n001"]
     assert await stage.look(10.0) == []
+
+
+async def test_a_node_is_kept_when_its_hold_begins_and_not_at_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_nodes, "_PERIOD_SECONDS", 3600.0)
+    stage = Stage(monkeypatch, 1)
+    async with asyncio.timeout(60.0), asyncio.TaskGroup() as tasks:
+        leader = tasks.create_task(stage.leader.run())
+        while "list" not in stage.calls:  # noqa: ASYNC110 - the leader has no event for the test
+            await asyncio.sleep(0.01)
+        stage.hold("h", "n000")
+        stage.leader.wake()
+        while not stage.kept():  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+        leader.cancel()
+    assert stage.calls == ["list", "read n000", "keep n000"]
 
 
 async def test_so_many_nodes_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,8 +161,9 @@ def test_pods_of_several_schedulers_are_refused(asker: Asker) -> None:
 
 def test_a_scheduler_without_a_profile_is_said(asker: Asker) -> None:
     found = asker.ask(m.pod("a", schedulerName="other"))
-    told = "a pod has schedulerName other, but the configuration has profiles only for"
-    assert (found.fits, told in found.warnings[-1]) == (True, True)
+    told = "No pod would start: Dovetail schedules no pod with schedulerName other: it serves dovetail."
+    assert (found.fits, found.placed, found.sentence.startswith(told)) == (False, 1, True)
+    assert found.sentence.endswith(" With that name: It fits: 1 pod would start now.")
 
 
 def test_a_cluster_that_cannot_be_read_is_a_failure(asker: Asker) -> None:

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.cluster import Unit
-from scheduler.holds.hold_keeper import HoldKeeper, HoldRequest
+from scheduler.holds.hold_keeper import HoldKeeper
+from scheduler.holds.hold_requests import HoldRequest
 from scheduler.placement_check.kueue_objects import KueueWorkload, WorkloadOwner
 from scheduler.placement_check.workload_rooms import RoomState, WorkloadRooms, hold_name, matcher
 from solver.domain import (

@@ -90,8 +90,11 @@ def waiting_for(template: str, namespace: str = "default") -> Change:
     return Change(kind=Kind.PODS, key=str(value.id), value=value)
 
 
+FIELD = "(spec.resourceClaims[0].resourceClaimTemplateName)"
+
+
 def test_a_pod_whose_template_does_not_exist_says_so_as_its_condition_does() -> None:
-    words = "ResourceClaimTemplate absent does not exist; the pod waits for it"
+    words = f"ResourceClaimTemplate absent does not exist; the pod waits for it {FIELD}"
     assert told(case(m.template(), m.pod("p", template_name="absent"))) == [words]
     assert told(case(m.template(), live=(waiting_for("absent"),), name=b.pod("p").scheduler_name)) == [words]
 
@@ -101,7 +104,7 @@ def test_a_live_claim_that_is_late_has_its_template_in_the_namespace_of_the_pod(
     name = b.pod("p").scheduler_name
     assert told(case(m.template(), live=(waiting_for("t"),), name=name)) == [late]
     assert told(case(m.template(), live=(waiting_for("t", "other"),), name=name)) == [
-        "ResourceClaimTemplate t does not exist; the pod waits for it"
+        f"ResourceClaimTemplate t does not exist; the pod waits for it {FIELD}"
     ]
 
 

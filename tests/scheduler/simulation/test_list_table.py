@@ -220,7 +220,9 @@ def test_products_that_begin_alike_keep_their_ends(monkeypatch: pytest.MonkeyPat
     assert [line.split()[-1] for line in to.getvalue().splitlines()[1:]] == ["A100-….5gb", "A100-…10gb"]
 
 
-def test_a_name_that_no_other_column_stands_beside_takes_the_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_no_other_column_stands_beside_takes_the_gaps_or_a_line_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     columns = (
         ListColumn("CLASS", is_copied=True),
         ListColumn("FREE", is_number=True),
@@ -228,7 +230,7 @@ def test_a_name_that_no_other_column_stands_beside_takes_the_gaps(monkeypatch: p
     )
     to = terminal(monkeypatch, 30)
     show(columns, [("hami-core.project-hami", "4", "0")], to)
-    assert to.getvalue().splitlines() == ["CLASS                  FREE HELD", "hami-core.project-hami    4    0"]
+    assert to.getvalue().splitlines() == ["CLASS", "FREE  HELD", "hami-core.project-hami", "   4     0"]
     to = terminal(monkeypatch, 32)
     show(columns, [("hami-core.project-hami", "4", "0")], to)
     assert max(map(len, to.getvalue().splitlines())) == 32

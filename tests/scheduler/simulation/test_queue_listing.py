@@ -11,7 +11,7 @@ from scheduler.kube.pod_writes import PendingPod, PodScheduled
 from scheduler.queue import SchedulingQueue, in_queue_order
 from scheduler.simulation import queue_listing
 from scheduler.status import waiting_pods
-from solver.domain import Pod
+from solver.domain import Controller, Pod
 from tests.support import builders as b
 
 NAMES = ("dovetail",)
@@ -144,3 +144,76 @@ def test_equal_pods_of_a_gang_are_one_row_that_names_the_gang() -> None:
     assert [row[1] for row in rows] == ["gang/training (2 pods)", "worker-2", "alone"]
     assert rows[0][3] == "1h"
     assert len(wide.getvalue().splitlines()) == 1 + len(pods)
+
+
+def unserved(*pods: Pod, known: str = "", namespace: str = "", labels: str = "") -> list[tuple[str, int]]:
+    """Names and counts; the pod `known` has a condition."""
+    condition = PodScheduled("False", "Unschedulable", COUNTS, None)
+    seen = [PendingPod(pod, condition if pod.id.name == known else None) for pod in pods]
+    selector = selector_parameter.parse(labels) if labels else None
+    found = queue_listing.unserved_pods(seen, NAMES, NOW, namespace, selector)
+    assert all(f"schedulerName {each.scheduler_name}" in each.message for each in found)
+    return [(each.scheduler_name, each.pods) for each in found]
+
+
+def of(pod: Pod, scheduler_name: str) -> Pod:
+    return replace(pod, scheduler_name=scheduler_name)
+
+
+def test_pods_whose_scheduler_nobody_is_are_counted_by_its_name() -> None:
+    pods = (of(created("a", 1), "volcano"), of(created("b", 2), "dovetial"), of(created("c", 3), "dovetial"))
+    assert unserved(created("ours", 1), *pods) == [("dovetial", 2), ("volcano", 1)]
+    assert unserved(*pods, namespace="other") == []
+    assert unserved(*pods, labels="app=x") == []
+
+
+def test_a_scheduler_that_has_written_a_condition_is_there() -> None:
+    pods = (of(created("a", 1), "volcano"), of(created("b", 2), "volcano"))
+    assert unserved(*pods, known="a") == []
+
+
+def test_a_scheduler_has_half_a_minute_but_a_misspelt_name_none() -> None:
+    new = replace(b.pod("new"), creation="2026-01-01T11:59:31Z")
+    assert unserved(of(new, "volcano")) == []
+    assert unserved(of(new, "volcano"), of(created("old", 1), "volcano")) == [("volcano", 2)]
+    assert unserved(of(new, "dovetial")) == [("dovetial", 1)]
+
+
+def test_a_gated_or_ending_pod_waits_for_no_scheduler() -> None:
+    gated = replace(created("gated", 1), scheduling_gates=("example.com/quota",))
+    assert unserved(of(gated, "dovetial"), of(replace(created("p", 1), is_deleting=True), "dovetial")) == []
+
+
+def test_the_line_below_the_list() -> None:
+    pods = [PendingPod(of(created(name, 1), "dovetial"), None) for name in ("a", "b")]
+    (found,) = queue_listing.unserved_pods(pods, NAMES, NOW)
+    assert str(found) == (
+        "2 more pods wait. Dovetail schedules no pod with schedulerName dovetial: it serves dovetail. Write "
+        "schedulerName: dovetail; that of a pod that exists cannot be changed, so make the pod anew."
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "workload"),
+    [
+        ("Job", {"batch.kubernetes.io/job-name": "train"}, "Job train"),
+        ("Job", {"batch.kubernetes.io/job-name": "t-w-0", "jobset.sigs.k8s.io/jobset-name": "train"}, "JobSet train"),
+        ("StatefulSet", {"leaderworkerset.sigs.k8s.io/name": "serve"}, "LeaderWorkerSet serve"),
+        ("PyTorchJob", {"training.kubeflow.org/job-name": "tune"}, "PyTorchJob tune"),
+        ("RayCluster", {"ray.io/cluster": "ray"}, "RayCluster ray"),
+        ("ReplicaSet", {"app": "web"}, ""),
+        ("", {"batch.kubernetes.io/job-name": "train"}, ""),
+    ],
+)
+def test_a_gang_is_named_with_the_object_that_a_person_made(kind: str, labels: dict[str, str], workload: str) -> None:
+    """A pod without a controller may have any labels."""
+    controller = Controller(kind=kind, uid="u") if kind else None
+    pods = [
+        replace(b.member(created(name, 1), "g"), labels=tuple(sorted(labels.items())), controller=controller)
+        for name in ("a", "b")
+    ]
+    found = queue_listing.listed([PendingPod(pod, None) for pod in pods], NAMES)
+    assert [each.workload for each in found] == [workload] * 2
+    to = io.StringIO()
+    queue_listing.show(found, to, NOW, is_wide=False, namespace="default")
+    assert f"  gang/g (2 pods{f' of {workload}' if workload else ''})  " in to.getvalue()

@@ -13,7 +13,9 @@ from solver.domain import Pod, PodClaim, Reason, ReasonCode
 from tests.support.builders import pod
 
 PATH = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates/"
-NONE = "ResourceClaimTemplate gone does not exist; the pod waits for it"
+NONE = (
+    "ResourceClaimTemplate gone does not exist; the pod waits for it (spec.resourceClaims[1].resourceClaimTemplateName)"
+)
 
 
 class Server:
@@ -52,7 +54,9 @@ async def test_a_template_that_does_not_exist_is_named() -> None:
 
 async def test_a_named_claim_has_no_template_to_read() -> None:
     server = Server()
-    assert await messages(server, pod("p", "c")) == ["claim c does not exist yet; the pod waits for it"]
+    assert await messages(server, pod("p", "c")) == [
+        "claim c does not exist yet; the pod waits for it (spec.resourceClaims[0].resourceClaimName)"
+    ]
     assert server.read == []
 
 

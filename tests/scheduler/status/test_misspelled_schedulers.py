@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from scheduler.cluster import Cluster
 from scheduler.kube.errors import ServerError
 from scheduler.observe.metrics import Metrics
-from scheduler.status.misspelled_schedulers import MisspelledSchedulers, similar_name
+from scheduler.status.misspelled_schedulers import MisspelledSchedulers
 from solver.domain import Pod, PodId, wording
 from tests.support.builders import pod
 from tests.support.cluster_builders import gone, seen
@@ -112,34 +112,6 @@ async def test_a_namespace_with_many_such_pods_gets_a_few_events_a_few_in_a_seco
 
     assert len(world.events) == 21
     assert world.events[-1][0] == "q"
-
-
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        ("dovtail", "dovetail"),
-        ("Dovetail", "dovetail"),
-        ("dovetail-scheduler", "dovetail"),
-        ("dove_tail", "dovetail"),
-        ("gpu-schedular", ""),
-        ("gpu-scheduler", ""),
-        ("default-scheduler", ""),
-        ("dovetail-batch", ""),
-        ("scheduler", ""),
-        ("volcano", ""),
-        ("", ""),
-    ],
-)
-def test_similar_names(name: str, meant: str) -> None:
-    assert similar_name(name, ["dovetail"]) == meant
-
-
-def test_the_name_of_the_default_profile_means_a_profile_of_ours() -> None:
-    assert similar_name("dovetail", ["batch", "training"]) == "batch"
-
-
-def test_short_names_are_similar_only_if_one_letter_differs() -> None:
-    assert (similar_name("gpq", ["gpu"]), similar_name("tpq", ["gpu"])) == ("gpu", "")
 
 
 @pytest.mark.parametrize(

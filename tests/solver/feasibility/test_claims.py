@@ -55,14 +55,14 @@ REFUSED: tuple[tuple[str, Pod, tuple[Claim, ...], ReasonCode, str], ...] = (
         POD,
         (),
         ReasonCode.CLAIM_MISSING,
-        "claim c does not exist yet; the pod waits for it",
+        "claim c does not exist yet; the pod waits for it (spec.resourceClaims[0].resourceClaimName)",
     ),
     (
         "a claim of another namespace",
         POD,
         (b.claim("c", namespace="other"),),
         ReasonCode.CLAIM_MISSING,
-        "claim c does not exist yet; the pod waits for it",
+        "claim c does not exist yet; the pod waits for it (spec.resourceClaims[0].resourceClaimName)",
     ),
     (
         "a claim that is not made yet",

@@ -1,0 +1,77 @@
+"""
+The names that pods write as spec.schedulerName: which of them profiles serve, and what is said of the others.
+
+A pod with a name that nobody serves waits without a word: no scheduler writes a condition, and the API server lets
+nobody change the field.
+"""
+
+import re
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from solver.domain import wording
+
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+"""What the API server sets as spec.schedulerName of a pod that names none."""
+_OURS: Final = "dovetail"
+_THEIRS: Final = frozenset({DEFAULT_SCHEDULER})
+"""Names that belong to another scheduler, however similar a profile of ours is named."""
+LONGEST_NAME: Final = 100
+"""Longer names are similar to none: the API server bounds no schedulerName."""
+_SHOWN: Final = 64
+"""Characters of a name in a message."""
+_LONG: Final = 6
+"""Words of at least this length may differ by two letters, shorter ones by one."""
+
+
+def unserved(name: str, known: Collection[str]) -> str:
+    """Say that no profile serves the scheduler that pods name, and what to write instead; "" where one does."""
+    if not name or name in known:
+        return ""
+    of_none = ", which a pod gets that names none" if name == DEFAULT_SCHEDULER else ""
+    return (
+        f"Dovetail schedules no pod with schedulerName {wording.quoted(name, _SHOWN)}{of_none}: it serves "
+        f"{wording.listed(known)}. Write schedulerName: {served_instead(name, known)}; that of a pod that exists "
+        "cannot be changed, so make the pod anew"
+    )
+
+
+def served_instead(name: str, known: Collection[str]) -> str:
+    """Return the name itself where it is served, else the served name that is meant by it, or the first one."""
+    if not name or name in known:
+        return name
+    return similar_name(name, known) or (_OURS if _OURS in known else min(known))
+
+
+def misspelt(names: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
+    """Return the names that nobody serves and that are nearly those of profiles, in alphabetical order."""
+    return tuple(each for each in sorted(set(names)) if each not in known and similar_name(each, known))
+
+
+def led(said: str, answer: str) -> str:
+    """Put what `unserved` says ("": nothing) before an answer about the pods with the name to write instead."""
+    return f"No pod would start: {said}. With that name: {answer}" if said else answer
+
+
+def similar_name(name: str, known: Iterable[str]) -> str:
+    """
+    Return the known scheduler name that a user has probably meant by another one; empty if there is none.
+
+    Case, separators and the word `scheduler` do not count. The name of the default profile means any profile of ours.
+
+    >>> similar_name("Dovetail-Scheduler", ["dovetail"]), similar_name("volcano", ["dovetail"])
+    ('dovetail', '')
+    """
+    if name in _THEIRS or len(name) > LONGEST_NAME:
+        return ""
+    names, plain = sorted(known), _plain(name)
+    for each in names:
+        other = _plain(each)
+        most = 2 if min(len(plain), len(other)) >= _LONG else 1
+        if plain and other and wording.edit_distance(plain, other, most) <= most:
+            return each
+    return names[0] if names and plain == _OURS else ""
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]|scheduler", "", name.lower())

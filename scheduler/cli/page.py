@@ -16,6 +16,7 @@ from scheduler.cli.sources import fleet_arguments
 from scheduler.cli.sources.running_scheduler import API_IS_OFF, add_scheduler, scheduler_address
 
 if TYPE_CHECKING:
+    from scheduler.cli.sources.configuration import Configuration
     from scheduler.page.decision_answers import AskScheduler
     from scheduler.page.fit_questions import FitSource
     from scheduler.page.page_server import Entrance
@@ -54,7 +55,7 @@ def execute(options: argparse.Namespace) -> int:
     address = _address(options.listen, has_tokens=bool(options.tls_cert_file))
     if bool(options.tls_cert_file) != bool(options.tls_key_file):
         raise UsageError("give both --tls-cert-file and --tls-key-file, or none of them")
-    asyncio.run(_serve(options, fleet_arguments.configured(options).settings, address))
+    asyncio.run(_serve(options, fleet_arguments.configured(options), address))
     return ExitStatus.OK
 
 
@@ -74,15 +75,15 @@ def _address(text: str, *, has_tokens: bool) -> "Address":
     return address
 
 
-async def _serve(options: argparse.Namespace, settings: "Settings", address: "Address") -> None:
+async def _serve(options: argparse.Namespace, configured: "Configuration", address: "Address") -> None:
     from scheduler.page import fit_questions, live_fleet, page_server, page_watches  # noqa: PLC0415 - the solver takes a while to import
 
-    stopped = asyncio.Event()
+    settings, stopped = configured.settings, asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     async with contextlib.AsyncExitStack() as ends:
         is_live = not manifests(options) and not options.snapshot
         scheduler = _scheduler(options) if is_live else None
-        fit = None if options.snapshot else fit_questions.FitQuestions(_fit_source(options, settings))
+        fit = None if options.snapshot else fit_questions.FitQuestions(_fit_source(options, configured))
         subjects = page_watches.PageSubjects(live_fleet.LiveFleet(_reader(options, settings)), scheduler, fit)
         entrance = await ends.enter_async_context(_entrance(options, settings)) if options.tls_cert_file else None
         try:
@@ -124,13 +125,13 @@ def _scheduler(options: argparse.Namespace) -> "AskScheduler | None":
     return ask_as_caller if address.server else None
 
 
-def _fit_source(options: argparse.Namespace, settings: "Settings") -> "FitSource":
+def _fit_source(options: argparse.Namespace, configured: "Configuration") -> "FitSource":
     """Return what questions about manifests are about."""
     from scheduler.page.fit_questions import FitSource  # noqa: PLC0415 - as above
 
     files = tuple(map(str, manifests(options)))
     if files:
-        return FitSource(files=files, settings=settings)
+        return FitSource(files=files, settings=configured.settings)
     access = cluster_access(options)
     path = str(access.path) if access.path is not None else None
     namespace = "default" if options.tls_cert_file else access.namespace  # callers have other contexts
@@ -139,7 +140,9 @@ def _fit_source(options: argparse.Namespace, settings: "Settings") -> "FitSource
         context=access.context,
         namespace=namespace,
         scheduler_namespace=options.dovetail_namespace if path else access.namespace,  # in a pod: its own
-        settings=settings,
+        settings=configured.settings,
+        scheduler_names=tuple(sorted(configured.scheduler_names or ())),
+        is_certain=not configured.runs_nowhere,
     )
 
 

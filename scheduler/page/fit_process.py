@@ -91,9 +91,10 @@ def answer(question: FitQuestion) -> FitAnswer | FitFailure:
         named = "" if is_queue else fitting.scheduler_of(made)
     except fitting.SchedulerNameError as error:
         return _wrong_scheduler(made, f"{error}: ask about those of one scheduler")
-    configured = question.source.settings
-    unserved = scheduler_names.unserved(named, configured.scheduler_names)
-    name, settings = served(configured, scheduler_names.served_instead(named, configured.scheduler_names))
+    configured, known = question.source.settings, question.source.scheduler_names
+    known = tuple(sorted(configured.scheduler_names)) if known is None else known
+    unserved = scheduler_names.unserved(named, known, is_certain=question.source.is_certain) if known else ""
+    name, settings = served(configured, scheduler_names.served_instead(named, known) if unserved else named)
     case = made.case(name, made.own if unserved else ())
     if is_queue:
         case = replace(case, own=frozenset(pod.id for pod in case.batch.pods))

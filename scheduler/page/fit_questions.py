@@ -45,7 +45,8 @@ class FitSource(msgspec.Struct, frozen=True, kw_only=True):
 
     It is a live one by a kubeconfig file (None: the pod's service account) and a context, or that of `files`. Objects
     that name no namespace are in `namespace`. `scheduler_namespace` is that of the scheduler, whose leader says which
-    nodes are reserved.
+    nodes are reserved. Schedulers serve `scheduler_names` (None: the configuration's; empty: not known), and where it
+    `is_certain` no others.
     """
 
     kubeconfig: str | None = None
@@ -54,6 +55,8 @@ class FitSource(msgspec.Struct, frozen=True, kw_only=True):
     scheduler_namespace: str = NAMESPACE
     files: tuple[str, ...] = ()
     settings: Settings = msgspec.field(default_factory=default)
+    scheduler_names: tuple[str, ...] | None = None
+    is_certain: bool = True
 
 
 class FitQuestion(msgspec.Struct, frozen=True, kw_only=True):

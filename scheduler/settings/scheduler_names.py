@@ -24,9 +24,15 @@ _LONG: Final = 6
 """Words of at least this length may differ by two letters, shorter ones by one."""
 
 
-def unserved(name: str, known: Collection[str]) -> str:
-    """Say that no profile serves the scheduler that pods name, and what to write instead; "" where one does."""
+def unserved(name: str, known: Collection[str], *, is_certain: bool = True) -> str:
+    """
+    Say that no profile serves the scheduler that pods name, and what to write instead; "" where one does.
+
+    Where it is not certain that the known names are all, one may serve any name that is no other's and not misspelt.
+    """
     if not name or name in known:
+        return ""
+    if not (is_certain or name in _THEIRS or similar_name(name, known)):
         return ""
     of_none = ", which a pod gets that names none" if name == DEFAULT_SCHEDULER else ""
     return (

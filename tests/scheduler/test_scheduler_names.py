@@ -75,3 +75,11 @@ def test_names_of_other_schedulers_are_not_misspelt() -> None:
 def test_an_answer_is_led_by_what_is_said() -> None:
     assert led("", "It fits.") == "It fits."
     assert led("x", "It fits.") == "No pod would start: x. With that name: It fits."
+
+
+@pytest.mark.parametrize(
+    ("name", "is_said"),
+    [("dovetial", True), (DEFAULT_SCHEDULER, True), ("volcano", False), ("dovetail-batch", False), ("dovetail", False)],
+)
+def test_of_a_scheduler_that_may_run_elsewhere_only_mistakes_are_told(name: str, *, is_said: bool) -> None:
+    assert bool(unserved(name, OURS, is_certain=False)) == is_said

@@ -64,7 +64,7 @@ class Configuration(NamedTuple):
 
         name = chosen or named
         known = None if is_picked_up and self.runs_nowhere else self.scheduler_names
-        said = scheduler_names.unserved(name, known) if known else ""
+        said = scheduler_names.unserved(name, known, is_certain=not self.runs_nowhere) if known else ""
         if said and chosen:
             warn(f"{said}. The answer is what a scheduler with that name would decide")
             said = ""

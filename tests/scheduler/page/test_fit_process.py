@@ -50,9 +50,10 @@ class Asker:
         nodes: bool = True,
         wanted: int | None = None,
         adds: bool = False,
+        **source: Any,
     ) -> Any:
         question = FitQuestion(
-            source=FitSource(files=(str(self.file),), settings=self.settings),
+            source=FitSource(files=(str(self.file),), settings=self.settings, **source),
             content=content,
             namespace="red",
             wanted=wanted,
@@ -164,6 +165,11 @@ def test_a_scheduler_without_a_profile_is_said(asker: Asker) -> None:
     told = "No pod would start: Dovetail schedules no pod with schedulerName other: it serves dovetail."
     assert (found.fits, found.placed, found.sentence.startswith(told)) == (False, 1, True)
     assert found.sentence.endswith(" With that name: It fits: 1 pod would start now.")
+
+
+@pytest.mark.parametrize("source", [{"scheduler_names": ()}, {"is_certain": False}])
+def test_where_other_schedulers_may_run_nothing_is_said_of_the_name(asker: Asker, source: Any) -> None:
+    assert asker.ask(m.pod("a", schedulerName="other"), **source).fits
 
 
 def test_a_cluster_that_cannot_be_read_is_a_failure(asker: Asker) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver.domain import Budget, Pod, Policy
+from solver.domain import Budget, Claim, Pod, Policy
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import FitCache
 from solver.model.objective import evaluate, level_names
@@ -30,6 +30,7 @@ def cluster(
     cpus: Sequence[int] = (),
     priorities: Sequence[int] = (),
     clique: int = 0,
+    held: Claim | None = None,
 ) -> Problem:
     """Pods that want so many cards each (and a cpu for each card), on nodes with so many cards and cpus."""
     claims = [b.claim(f"c{index}", b.request(count=count)) for index, count in enumerate(counts)]
@@ -46,7 +47,7 @@ def cluster(
         for index in range(nodes)
     ]
     slices = [b.gpu_slice(machine.name, count=cards) for machine in machines]
-    return s.problem(machines, slices, GPU, claims, pods=pods)
+    return s.problem(machines, slices, GPU, claims, *([held] if held is not None else []), pods=pods)
 
 
 def first_fit(problem: Problem) -> Solution:
@@ -102,8 +103,7 @@ def test_nodes_whose_cpu_runs_out_before_the_cards_are_kinds_of_their_own() -> N
 
 
 def test_nodes_that_can_serve_no_pod_are_of_no_kind() -> None:
-    problem = cluster([4, 4], nodes=3)
-    problem.available.states[0] = tuple(left - 1 for left in problem.available.states[0])
+    problem = cluster([4, 4], nodes=3, held=b.held("used", b.result("gpu", "gpu-0", "n000"), node_name="n000"))
     found = columns.node_classes(problem, list(range(3)), 1)
     assert found is not None
     assert [kind.nodes for kind in found] == [[1, 2]]

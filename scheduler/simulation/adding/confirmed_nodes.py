@@ -31,7 +31,7 @@ from solver.domain import (
 )
 
 _SECONDS: Final = 60.0
-_DETERMINISTIC_SECONDS: Final = 4.0
+_DETERMINISTIC_SECONDS: Final = 3.0
 _AGAIN_SECONDS: Final = 0.5
 """Deterministic seconds of the decision with the nodes there."""
 _ROUNDS: Final = 2

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from scheduler.api.history_answers import HistoryAnswer
     from scheduler.history.records import HistoryRecord
     from scheduler.kube.access import ClusterAccess
+    from solver.domain import PodId
 
 _KINDS: Final = (TargetKind.POD,)
 _LIMIT: Final = 200
@@ -60,6 +61,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Ask and print; with `--watch` again whenever there is more."""
     from scheduler.cli.sources import watching  # noqa: PLC0415 - only what answers needs it
+    from solver.domain import PodId  # noqa: PLC0415 - the solver's values take a while to import
 
     access = cluster_access(options)
     namespace, pod = namespace_of(options, access), ""
@@ -69,7 +71,7 @@ def execute(options: argparse.Namespace) -> int:
     parameters = {"namespace": namespace, "pod": pod, "since": str(options.since), "limit": str(options.limit)}
     answer = watching.shown(
         lambda: _asked(options, access, parameters),
-        lambda found: _print(options, found, namespace),
+        lambda found: _print(options, found, PodId(namespace, pod)),
         is_watched=options.watch,
     )
     return ended(
@@ -118,7 +120,7 @@ def _answer() -> "type[HistoryAnswer]":
     return HistoryAnswer
 
 
-def _print(options: argparse.Namespace, answer: "HistoryAnswer", namespace: str) -> None:
+def _print(options: argparse.Namespace, answer: "HistoryAnswer", asked: "PodId") -> None:
     if print_document(answer, options.output):
         return
     records, is_wide = tuple(reversed(answer.items)), options.output == WIDE
@@ -127,18 +129,20 @@ def _print(options: argparse.Namespace, answer: "HistoryAnswer", namespace: str)
     elif records:
         show_pods(records, options.limit, is_wide=is_wide)
     else:
-        sys.stdout.write(f"{_nothing(answer, namespace)}\n")
+        sys.stdout.write(f"{_nothing(answer, asked)}\n")
 
 
-def _nothing(answer: "HistoryAnswer", namespace: str) -> str:
-    """Say that there is no record, of which namespace, and since when there could be one."""
+def _nothing(answer: "HistoryAnswer", asked: "PodId") -> str:
+    """Say that there is no record, of which pod or namespace, and since when there could be one."""
     begin = (
         f"the history begins at {_time(answer.oldest)}"
         if answer.oldest
         else "nothing was decided since this replica leads"
     )
     seen = " that you may see" if answer.hidden.pods else ""
-    where = f" in namespace {namespace} (-A shows all namespaces)" if namespace else ""
+    where = f" in namespace {asked.namespace} (-A shows all namespaces)" if asked.namespace else ""
+    if asked.name:
+        where = f" of pod {asked}"
     return f"Nothing{seen} is recorded{where}; {begin}."
 
 

@@ -43,6 +43,11 @@ class InstallationStatus(NamedTuple):
         """Whether pods are scheduled, as far as is known."""
         return self.runs and self.state is not FindingState.FAILED
 
+    @property
+    def is_known_to_be_healthy(self) -> bool:
+        """Whether it is healthy, and the leader has said how it does: a new one says it a moment after its start."""
+        return self.is_healthy and self.seen.report is not None
+
 
 def show(status: InstallationStatus, to: TextIO) -> None:
     """Print the findings, and what to look at next."""

@@ -45,7 +45,7 @@ def execute(options: argparse.Namespace) -> int:
     access, ends = cluster_access(options), time.monotonic() + options.timeout
     settings = configuration(options, access)
     found, forbidden = _read(options, access, settings.settings)
-    while options.wait and not found.is_healthy and time.monotonic() < ends:
+    while options.wait and not found.is_known_to_be_healthy and time.monotonic() < ends:
         time.sleep(_PAUSE_SECONDS)
         settings = configuration(options, access)
         found, forbidden = _read(options, access, settings.settings)

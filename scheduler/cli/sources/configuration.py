@@ -27,7 +27,8 @@ class Configuration(NamedTuple):
     Settings; `is_known` says that the scheduler that runs has them, as far as one runs.
 
     `runs_nowhere` is the namespace in which no scheduler was found, "" where one runs or none was looked for.
-    `unknown_leader` is a process that leads outside of the cluster, by a configuration that is not known.
+    `unknown_leader` is a process that leads outside of the cluster, by a configuration that is not known. `is_paused`
+    says that `dovetail pause` has stopped all replicas, wherever they are.
     `scheduler_names` are those that a Dovetail serves; None: not all are known.
     """
 
@@ -35,13 +36,16 @@ class Configuration(NamedTuple):
     is_known: bool = True
     runs_nowhere: str = ""
     unknown_leader: str = ""
+    is_paused: bool = False
     scheduler_names: frozenset[str] | None = None
 
     def warn_of_no_scheduler(self) -> None:
         """Say that no pod will start whatever the answer is, before it: for commands about pods that wait."""
         if self.unknown_leader:
             warn(f"{self.unknown_leader} leads outside of the cluster; its configuration is not known: give --config")
-        if self.runs_nowhere:
+        if self.is_paused:
+            warn("Dovetail is paused, so no pod is placed now: this is what it would do. `dovetail resume` ends that")
+        elif self.runs_nowhere:
             warn(
                 f"no Dovetail runs in namespace {self.runs_nowhere}, so no pod is placed now: this is what one with "
                 "the defaults would do. If it runs elsewhere, give --dovetail-namespace, or --config with its file"
@@ -145,6 +149,7 @@ class ConfigurationReader:
             is_known=not (problems or read.unknown_leader),
             runs_nowhere="" if runs else self._options.dovetail_namespace,
             unknown_leader=read.unknown_leader,
+            is_paused=read.lease is not None and read.lease.is_drained,
             scheduler_names=read.scheduler_names,
         )
         return self._chosen

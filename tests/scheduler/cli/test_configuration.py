@@ -112,6 +112,7 @@ def leading(settings: Settings | None, **changed: Any) -> SeenLease:
     [
         pytest.param(None, "no Dovetail runs in namespace dovetail-system", True, id="no Lease"),
         pytest.param(leading(None, is_renewed=False), "no Dovetail runs", True, id="an old Lease"),
+        pytest.param(leading(None, is_renewed=False, is_drained=True), "Dovetail is paused", True, id="paused"),
         pytest.param(leading(default()), "", True, id="a process with the defaults"),
         pytest.param(leading(parse(f"{HEAD}health: {{bindAddress: ':1'}}\n", "test")), "", True, id="another address"),
         pytest.param(leading(parse(BLUE, "test")), "laptop leads outside of the cluster", False, id="other profiles"),

@@ -1,7 +1,7 @@
 """Prints devices with their holders: as a list with a row for each holder, or as JSON or YAML (docs/devices.md)."""
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
@@ -62,7 +62,8 @@ class FleetAnswer:
 
     `pods` are those with a node, `waiting` those without one in the order of the source, None where they may not be
     listed; both are read only for the map. `knows_conditions` says that a pod without a condition has none.
-    `reserved_nodes` are those whose devices are reserved for starving pods, None where this is not known.
+    `reserved_nodes` are those whose devices are reserved for starving pods, None where this is not known. `node_taints`
+    are the taints that keep pods without a toleration off, as `key:effect`, of the nodes that have some.
     """
 
     fleet: Fleet
@@ -77,6 +78,7 @@ class FleetAnswer:
     knows_conditions: bool = True
     has_node: bool = True
     reserved_nodes: frozenset[str] | None = frozenset()
+    node_taints: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def knows_holders(self) -> bool:

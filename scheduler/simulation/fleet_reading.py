@@ -16,13 +16,14 @@ from scheduler.simulation import live_cluster
 from scheduler.simulation.devices_output import FleetAnswer
 from scheduler.simulation.live_cluster import ClusterObjects
 from scheduler.simulation.moves import repair_plans_reading
-from solver.domain import Claim, Policy, Snapshot
+from solver.domain import Claim, Policy, Snapshot, TaintEffect
 from solver.domain.fleet import Fleet
 
 if TYPE_CHECKING:
     from scheduler.simulation.case_builder import CaseBuilder
 
 _KINDS: Final = (Kind.NODES, Kind.SLICES, Kind.CLASSES, Kind.TAINT_RULES, Kind.CLAIMS)
+_KEEPING_OFF: Final = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE})
 _QUOTA_KINDS: Final = (Kind.QUOTAS, Kind.NAMESPACES)
 """The kinds that only quotas need: without the right to list them quotas are not known, and nothing else is missing."""
 
@@ -143,6 +144,11 @@ def _answer(fleet: Fleet, snapshot: Snapshot, found: ClusterObjects) -> FleetAns
     return FleetAnswer(
         fleet=fleet,
         node_labels={node.name: dict(node.labels) for node in snapshot.nodes},
+        node_taints={
+            node.name: taints
+            for node in snapshot.nodes
+            if (taints := tuple(f"{each.key}:{each.effect}" for each in node.taints if each.effect in _KEEPING_OFF))
+        },
         forbidden=found.forbidden,
         warnings=found.warnings,
         pods=snapshot.pods,

@@ -1,12 +1,20 @@
 """Prints what is free, by class, type and group of nodes: as a list, or as JSON or YAML (docs/devices.md)."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, TextIO
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TextIO
 
 from scheduler.simulation import devices_output, list_table
 from scheduler.simulation.list_table import Coloured, ListColumn
 from solver.domain import wording
-from solver.domain.fleet import Fleet, FleetSupply, FragmentingPod, GroupedSupply, Grouping, SupplyRow
+from solver.domain.fleet import (
+    Fleet,
+    FleetDevice,
+    FleetSupply,
+    FragmentingPod,
+    GroupedSupply,
+    Grouping,
+    SupplyRow,
+)
 
 Json = dict[str, Any]
 
@@ -16,12 +24,42 @@ _MOST_CLASSES: Final = 4
 """Classes whose fragmentation is named below the list."""
 
 
-def show(found: GroupedSupply, fleet: Fleet, to: TextIO, *, is_wide: bool = False, reserved: int | None = 0) -> None:
+class BehindTaints(NamedTuple):
+    """How many free devices are on nodes with taints that a pod has to tolerate, and these taints, as `key:effect`."""
+
+    devices: int
+    taints: tuple[str, ...]
+
+    def __str__(self) -> str:
+        are, them = ("is on a node", "it") if self.devices == 1 else ("are on nodes", "them")
+        return (
+            f"Of the free devices, {self.devices} {are} with taints: a pod that does not tolerate "
+            f"{', '.join(self.taints)} cannot have {them}."
+        )
+
+
+def behind_taints(devices: Iterable[FleetDevice], node_taints: Mapping[str, Sequence[str]]) -> BehindTaints | None:
+    """Count the free devices of nodes with taints; None where there is none."""
+    tainted = [each.node for each in devices if each.node in node_taints and each.is_available]
+    taints = {taint for node in tainted for taint in node_taints[node]}
+    return BehindTaints(len(tainted), tuple(sorted(taints))) if tainted else None
+
+
+def show(
+    found: GroupedSupply,
+    fleet: Fleet,
+    to: TextIO,
+    *,
+    is_wide: bool = False,
+    kept: tuple[int | None, BehindTaints | None] = (0, None),
+) -> None:
     """
     Print the list, the fragmentation with its causes, and pools and classes that cannot be used.
 
-    `reserved` is the number of free devices on nodes that are reserved for starving pods, None where it is not known.
+    `kept` are the number of free devices on nodes that are reserved for starving pods (None where it is not known), and
+    those behind taints of nodes.
     """
+    reserved, tainted = kept
     has_unusable = any(row.supply.unusable for row in found.rows)
     has_blocked = any(row.supply.blocked for row in found.rows)
     has_roots = any(row.supply.largest.root is not None for row in found.rows)
@@ -54,6 +92,8 @@ def show(found: GroupedSupply, fleet: Fleet, to: TextIO, *, is_wide: bool = Fals
         are = "is on a node that is" if reserved == 1 else "are on nodes that are"
         text = f"Of the free devices, {reserved} {are} reserved for a pod that has waited too long (dovetail devices)."
         list_table.write(["", text], to)
+    if tainted is not None:
+        list_table.write(["", str(tainted)], to)
     list_table.write(_notes(found, fleet), to)
 
 

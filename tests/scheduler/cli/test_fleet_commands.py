@@ -561,3 +561,23 @@ def test_a_device_in_place_of_a_node_is_told_where_its_node_is(saved: Path, caps
     assert "no node gpu-3; it is a device of 1 node: write node/n1 for its devices" in capsys.readouterr().err
     assert m.run("devices", "n1/gpu-3", "--snapshot", saved) == 2
     assert "write node/NAME; node/n1 has the devices of that node" in capsys.readouterr().err
+
+
+def test_free_says_which_devices_ordinary_pods_cannot_have(tmp_path: Path, capsys: Capture) -> None:
+    """A taint of a node leaves its devices free, and `fit` gives them to no pod that does not tolerate it."""
+    nodes = [m.node("n1"), m.node("n2"), m.node("n3")]
+    nodes[1]["spec"] = {"taints": [{"key": "nvlink", "value": "a", "effect": "NoSchedule"}]}
+    nodes[2]["spec"] = {"taints": [{"key": "slow", "effect": "PreferNoSchedule"}]}
+    slices = [m.slice_of(name, 2) for name in ("n1", "n2", "n3")]
+    file = m.write_yaml(tmp_path / "cluster.yaml", *nodes, *slices, m.device_class())
+
+    assert m.run("free", "-f", file) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert (
+        "Of the free devices, 2 are on nodes with taints: a pod that does not tolerate nvlink:NoSchedule cannot have "
+        "them." in shown
+    )
+    assert m.run("free", "node/n1", "-f", file) == 0
+    assert "with taints" not in capsys.readouterr().out
+    assert m.run("free", "-f", file, "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["behindTaints"] == 2

@@ -21,11 +21,12 @@ from scheduler.cli.arguments import (
 )
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.sources import shape_arguments
-from scheduler.cli.sources.configuration import ConfigurationReader, Serving, add_configured_cluster
+from scheduler.cli.sources.configuration import ConfigurationReader, add_configured_cluster
 
 if TYPE_CHECKING:  # these take a second to import
     from collections.abc import Sequence
 
+    from scheduler.settings.scheduler_names import Serving
     from scheduler.simulation.adding.karpenter_objects import KarpenterObjects
     from scheduler.simulation.admission.quota_admission import QuotaLedger
     from scheduler.simulation.case_builder import CaseBuilder
@@ -146,7 +147,7 @@ class _Decided(NamedTuple):
 
     case: "SimulationCase"
     file: "FileInPlace"
-    serving: Serving
+    serving: "Serving"
     quotas: "QuotaLedger"
 
 

@@ -62,4 +62,6 @@ def _print(options: argparse.Namespace, found: Any, answer: Any) -> None:
         }
         sys.stdout.write(printing.text("FreeDevices", fields, options.output))
         return
-    supply_output.show(supply, found.fleet, sys.stdout, is_wide=options.output == WIDE, kept=(reserved, tainted))
+    supply_output.show(
+        supply, found.fleet, sys.stdout, is_wide=options.output == WIDE, reserved=reserved, tainted=tainted
+    )

@@ -99,9 +99,7 @@ def execute(options: argparse.Namespace) -> int:
             joining = made.own
     misspelt = fitting.misspelt(made, name, configured.scheduler_names)
     case = made.case(name, joining)
-    for each in misspelt:
-        warn(each)
-    report(case.warnings, case.problems)
+    report((*misspelt, *case.warnings), case.problems)
     asked = simulator.recorded(case, settings, name, running.reservations(made.pods))
     if options.save is not None:
         try:

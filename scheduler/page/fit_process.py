@@ -20,7 +20,7 @@ from scheduler.kube.errors import Forbidden, KubeError
 from scheduler.page import fit_answer
 from scheduler.page.fit_answer import FitAnswer, FitVisibility
 from scheduler.page.fit_questions import SECONDS, FitFailure, FitQuestion
-from scheduler.settings import Settings, scheduler_names, served
+from scheduler.settings import Settings, scheduler_names
 from scheduler.simulation import case_warnings, defaults, fitting, live_cluster, simulator
 from scheduler.simulation.adding import coming_nodes, karpenter_objects, live_shapes, node_additions, shapes_file
 from scheduler.simulation.adding.karpenter_objects import KarpenterObjects
@@ -93,8 +93,7 @@ def answer(question: FitQuestion) -> FitAnswer | FitFailure:
         return _wrong_scheduler(made, f"{error}: ask about those of one scheduler")
     configured, known = question.source.settings, question.source.scheduler_names
     known = tuple(sorted(configured.scheduler_names)) if known is None else known
-    unserved = scheduler_names.unserved(named, known, is_certain=question.source.is_certain) if known else ""
-    name, settings = served(configured, scheduler_names.served_instead(named, known) if unserved else named)
+    name, settings, unserved = scheduler_names.serving(configured, named, known, is_certain=question.source.is_certain)
     case = made.case(name, made.own if unserved else ())
     if is_queue:
         case = replace(case, own=frozenset(pod.id for pod in case.batch.pods))

@@ -10,6 +10,7 @@ from scheduler.cluster.assume_cache import is_same
 from scheduler.cluster.object_store import unreadable_device_rules
 from scheduler.cluster.pod_index import holds_node
 from solver.domain import (
+    EXCLUDING_EFFECTS,
     Claim,
     ClaimId,
     ClusterEvent,
@@ -27,7 +28,6 @@ from solver.domain import (
     PodGroup,
     ResourceSlice,
     Taint,
-    TaintEffect,
     VolumeClaimId,
 )
 
@@ -90,7 +90,7 @@ def _lost(before: tuple[Taint, ...], after: tuple[Taint, ...]) -> bool:
     """Whether a taint that keeps pods away was removed; a new timeAdded is no change."""
     remaining = {(taint.key, taint.value, taint.effect) for taint in after}
     lost = (taint for taint in before if (taint.key, taint.value, taint.effect) not in remaining)
-    return any(taint.effect in {TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE} for taint in lost)
+    return any(taint.effect in EXCLUDING_EFFECTS for taint in lost)
 
 
 def _pod_events(before: Pod | None, after: Pod | None) -> Events:

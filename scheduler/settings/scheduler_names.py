@@ -7,8 +7,10 @@ nobody change the field.
 
 import re
 from collections.abc import Collection, Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
+from scheduler.settings.loading import served
+from scheduler.settings.schema import Settings
 from solver.domain import wording
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
@@ -22,6 +24,28 @@ _SHOWN: Final = 64
 """Characters of a name in a message."""
 _LONG: Final = 6
 """Words of at least this length may differ by two letters, shorter ones by one."""
+
+
+class Serving(NamedTuple):
+    """
+    Who decides about pods, with which settings; `unserved` is what to say where nobody serves the name in them.
+
+    The answer is then what the scheduler `name` would decide if they named it.
+    """
+
+    name: str
+    settings: Settings
+    unserved: str = ""
+
+
+def serving(settings: Settings, name: str, known: Collection[str], *, is_certain: bool) -> Serving:
+    """
+    Say who decides about pods that name a scheduler: the one that serves them, or is meant by their name.
+
+    `known` are the names that are served; empty: not known. `is_certain` is as in `unserved`.
+    """
+    said = unserved(name, known, is_certain=is_certain) if known else ""
+    return Serving(*served(settings, served_instead(name, known) if said else name), said)
 
 
 def unserved(name: str, known: Collection[str], *, is_certain: bool = True) -> str:

@@ -16,14 +16,13 @@ from scheduler.simulation import live_cluster
 from scheduler.simulation.devices_output import FleetAnswer
 from scheduler.simulation.live_cluster import ClusterObjects
 from scheduler.simulation.moves import repair_plans_reading
-from solver.domain import Claim, Policy, Snapshot, TaintEffect
+from solver.domain import EXCLUDING_EFFECTS, Claim, Policy, Snapshot
 from solver.domain.fleet import Fleet
 
 if TYPE_CHECKING:
     from scheduler.simulation.case_builder import CaseBuilder
 
 _KINDS: Final = (Kind.NODES, Kind.SLICES, Kind.CLASSES, Kind.TAINT_RULES, Kind.CLAIMS)
-_KEEPING_OFF: Final = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE})
 _QUOTA_KINDS: Final = (Kind.QUOTAS, Kind.NAMESPACES)
 """The kinds that only quotas need: without the right to list them quotas are not known, and nothing else is missing."""
 
@@ -147,7 +146,9 @@ def _answer(fleet: Fleet, snapshot: Snapshot, found: ClusterObjects) -> FleetAns
         node_taints={
             node.name: taints
             for node in snapshot.nodes
-            if (taints := tuple(f"{each.key}:{each.effect}" for each in node.taints if each.effect in _KEEPING_OFF))
+            if (
+                taints := tuple(f"{each.key}:{each.effect}" for each in node.taints if each.effect in EXCLUDING_EFFECTS)
+            )
         },
         forbidden=found.forbidden,
         warnings=found.warnings,

@@ -51,15 +51,15 @@ def show(
     to: TextIO,
     *,
     is_wide: bool = False,
-    kept: tuple[int | None, BehindTaints | None] = (0, None),
+    reserved: int | None = 0,
+    tainted: BehindTaints | None = None,
 ) -> None:
     """
     Print the list, the fragmentation with its causes, and pools and classes that cannot be used.
 
-    `kept` are the number of free devices on nodes that are reserved for starving pods (None where it is not known), and
-    those behind taints of nodes.
+    `reserved` is the number of free devices on nodes that are reserved for starving pods, None where it is not known;
+    `tainted` are those behind taints of nodes.
     """
-    reserved, tainted = kept
     has_unusable = any(row.supply.unusable for row in found.rows)
     has_blocked = any(row.supply.blocked for row in found.rows)
     has_roots = any(row.supply.largest.root is not None for row in found.rows)

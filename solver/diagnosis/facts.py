@@ -10,6 +10,7 @@ import msgspec
 
 from solver.diagnosis.feasibility_probe import ProbeCase
 from solver.domain import (
+    EXCLUDING_EFFECTS,
     AllocationMode,
     Claim,
     ClaimId,
@@ -19,7 +20,6 @@ from solver.domain import (
     Request,
     SubRequest,
     Taint,
-    TaintEffect,
     Toleration,
     wording,
 )
@@ -241,7 +241,7 @@ def _of_taints(problem: Problem) -> Iterator[Fact]:
     ]
     taints: dict[Taint, int] = {}
     for taint in (taint for index in dict.fromkeys(tainted) for taint in problem.inventory.records[index].taints):
-        if taint.effect in {TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE}:
+        if taint.effect in EXCLUDING_EFFECTS:
             plain = Taint(key=taint.key, value=taint.value, effect=taint.effect)
             taints[plain] = taints.get(plain, 0) + 1
     for taint, count in taints.items():

@@ -87,6 +87,7 @@ from solver.domain.holds import (
 from solver.domain.ids import ClaimId, CounterId, DeviceId, GangId, PodId, PoolId, RequestName, VolumeClaimId
 from solver.domain.label_selectors import (
     BINDING_FAILED_TAINT,
+    EXCLUDING_EFFECTS,
     GOING_TAINTS,
     SUSPECT_TAINT,
     UNREADABLE_TAINT,

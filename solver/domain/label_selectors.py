@@ -121,6 +121,9 @@ class TaintEffect(StrEnum):
     NO_EXECUTE = "NoExecute"
 
 
+EXCLUDING_EFFECTS: Final = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE})
+"""Effects with which a taint keeps off what does not tolerate it."""
+
 GOING_TAINTS: Final = frozenset(
     {
         "karpenter.sh/disrupted",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # these take a second to import
     from scheduler.cli.sources.running_configuration import RunningConfigurations
     from scheduler.kube.access import ClusterAccess
     from scheduler.settings import Settings
+    from scheduler.settings.scheduler_names import Serving
     from scheduler.status.leader_lease import ToldReservations
     from solver.domain import NodeReservation, Pod
 
@@ -68,24 +69,11 @@ class Configuration(NamedTuple):
 
         name = chosen or named
         known = None if is_picked_up and self.runs_nowhere else self.scheduler_names
-        said = scheduler_names.unserved(name, known, is_certain=not self.runs_nowhere) if known else ""
-        if said and chosen:
-            warn(f"{said}. The answer is what a scheduler with that name would decide")
-            said = ""
-        instead = scheduler_names.served_instead(name, known) if said and known else name
-        return Serving(*self.served(instead), said)
-
-
-class Serving(NamedTuple):
-    """
-    Who decides about pods, with which settings; `unserved` is what to say where nobody serves the name in them.
-
-    The answer is then what the scheduler `name` would decide if they named it.
-    """
-
-    name: str
-    settings: "Settings"
-    unserved: str = ""
+        found = scheduler_names.serving(self.settings, name, known or (), is_certain=not self.runs_nowhere)
+        if not (found.unserved and chosen):
+            return found
+        warn(f"{found.unserved}. The answer is what a scheduler with that name would decide")
+        return scheduler_names.Serving(*self.served(name))
 
 
 def add_configured_cluster(parser: argparse.ArgumentParser) -> None:

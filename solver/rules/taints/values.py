@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from solver.domain import (
     BINDING_FAILED_TAINT,
+    EXCLUDING_EFFECTS,
     GOING_TAINTS,
     UNREADABLE_TAINT,
     Node,
@@ -26,7 +27,6 @@ from solver.domain.label_selectors import integer
 _CANONICAL: Final = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 _SHOWN_TAINTS: Final = 4
 UNSCHEDULABLE: Final = node_reason(ReasonCode.NODE_UNSCHEDULABLE, "node(s) were unschedulable")
-_BLOCKING: Final = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE})
 NOT_READY_TAINTS: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 """The keys of the taints of nodes whose kubelet is silent, or says that it is not ready."""
 UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect=TaintEffect.NO_SCHEDULE)
@@ -81,7 +81,7 @@ def _is_less(lower: str, upper: str) -> bool:
 def first_untolerated_taint(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
     """Return the first NoSchedule or NoExecute taint that no toleration tolerates."""
     for taint in taints:
-        if taint.effect in _BLOCKING and not any(tolerates(toleration, taint) for toleration in tolerations):
+        if taint.effect in EXCLUDING_EFFECTS and not any(tolerates(toleration, taint) for toleration in tolerations):
             return taint
     return None
 

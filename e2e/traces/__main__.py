@@ -11,7 +11,7 @@ from rich.console import Console
 
 from e2e import plots
 from e2e.arguments import at_least_one
-from e2e.traces import alibaba, kept_runs, published, replay, report
+from e2e.traces import alibaba, kept_runs, one_pod, published, replay, report
 from e2e.traces.draws import FIRST_SEED
 from e2e.traces.observed import observed_command
 from e2e.traces.queues import queue_command
@@ -27,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["queues"]:
         return queue_command.main(arguments[1:])
+    if arguments[:1] == ["one-pod"]:
+        return one_pod.main(arguments[1:])
     if arguments[:1] == ["observed"]:
         return observed_command.main(arguments[1:])
     options = _parser().parse_args(arguments)
@@ -91,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="make traces",
         description="Replay public traces, beside published results. "
-        "`queues` before options: jobs that end; `observed`: one's own cluster.",
+        "`queues` before options: jobs that end; `observed`: one's own cluster; `one-pod`: what expected pods cost.",
     )
     parser.add_argument("--traces", type=Path, required=True, metavar="FOLDER", help="with the files of docs/traces.md")
     parser.add_argument(

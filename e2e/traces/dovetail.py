@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
 from statistics import fmean
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from solver.domain import (
     Claim,
     ClaimId,
     ExpectedPod,
+    Plan,
     Pod,
     PodClaim,
     PodId,
@@ -36,6 +37,13 @@ _KINDS: Final = 16
 """So many kinds of tasks are expected."""
 
 
+class Task(NamedTuple):
+    """A task as a pod, with its claim if it asks for GPUs."""
+
+    pod: Pod
+    claim: Claim | None
+
+
 class Dovetail:
     """Decides one task after the other; `choose` is that of `policies.Policy`."""
 
@@ -46,11 +54,23 @@ class Dovetail:
 
     def choose(self, shape: Shape, _: npt.NDArray[np.int64]) -> tuple[int, Sequence[int]] | None:
         """Decide a task as a pod of its own, and bind it; None where it is not placed."""
+        task = self.task(shape)
+        return self.settle(task, self.decide(task))
+
+    def task(self, shape: Shape) -> Task:
+        """Make the next pod, with its claim."""
         self._count += 1
-        pod, claim = _pod(f"task-{self._count:06}", shape)
-        if claim is not None:
-            self._cluster.put(claim)
-        plan = self._cluster.decide(Batch(pods=(pod,)))
+        return _task(f"task-{self._count:06}", shape)
+
+    def decide(self, task: Task) -> Plan:
+        """Create a pod's claim, and decide the pod."""
+        if task.claim is not None:
+            self._cluster.put(task.claim)
+        return self._cluster.decide(Batch(pods=(task.pod,)))
+
+    def settle(self, task: Task, plan: Plan) -> tuple[int, Sequence[int]] | None:
+        """Carry out a plan for a pod; None where it is not placed, and its claim is gone."""
+        pod, claim = task
         if not plan.placements:
             if claim is not None:
                 self._cluster.remove(claim)
@@ -89,7 +109,7 @@ def _gpus(machine: Machine) -> list[Manifest]:
     ]
 
 
-def _pod(name: str, shape: Shape) -> tuple[Pod, Claim | None]:
+def _task(name: str, shape: Shape) -> Task:
     """Make a pod that asks for what a task does, and its claim if that are GPUs."""
     claim = None
     if shape.gpus:
@@ -102,7 +122,7 @@ def _pod(name: str, shape: Shape) -> tuple[Pod, Claim | None]:
         requests=(("cpu", shape.cpu), ("memory", shape.memory << 20)),
         claims=(PodClaim(entry="gpus", claim=claim.id, template="gpus"),) if claim is not None else (),
     )
-    return pod, claim
+    return Task(pod, claim)
 
 
 def expected(tasks: Sequence[Shape]) -> tuple[ExpectedPod, ...]:

@@ -113,3 +113,32 @@ def test_a_recorded_run_that_cannot_be_read_is_named(folder: Path, capsys: pytes
     (folder / "results" / "default" / "random-42.json").write_text("{")
     assert run(folder, *arguments) == 2
     assert "random-42.json" in capsys.readouterr().err
+
+
+def test_one_pod_is_decided_with_and_without_expected_ones(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["one-pod", f"--traces={folder}", "--lists", "default", "--used", "0", "50", "--pods", "3"]
+    assert traces.main(asked) == 0
+    head, *rows = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert head == ["tasks", "GPUs", "in", "use", "ms", "without", "ms", "with", "times"]
+    assert [row[:3] for row in rows] == [["default", "0", "%"], ["default", "50", "%"]]
+    assert all(float(each) > 0 for row in rows for each in row[3:])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--lists", "none"], "none"),
+        (["--lists", "default", "--used", "100"], "default: 100 % of the GPUs are not in use when tasks for 130% have"),
+    ],
+)
+def test_what_one_pod_cannot_be_measured_on_is_said(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert traces.main(["one-pod", f"--traces={folder}", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_part_is_a_per_cent(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        traces.main(["one-pod", f"--traces={folder}", "--used", "half"])
+    assert "'half' is not a whole number of 0 to 100" in capsys.readouterr().err

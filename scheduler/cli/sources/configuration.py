@@ -80,11 +80,13 @@ def add_configured_cluster(parser: argparse.ArgumentParser) -> None:
     """Add the options of a cluster, and those that choose the configuration."""
     add_cluster(parser)
     add_config(parser, "that of the running scheduler")
+    add_dovetail_namespace(parser, "namespace of the running scheduler, whose configuration counts without --config")
+
+
+def add_dovetail_namespace(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add `--dovetail-namespace`; `what` says in words what it is the namespace of."""
     action = parser.add_argument(
-        "--dovetail-namespace",
-        default=NAMESPACE,
-        metavar="NAMESPACE",
-        help="namespace of the running scheduler, whose configuration counts without --config (default: %(default)s)",
+        "--dovetail-namespace", default=NAMESPACE, metavar="NAMESPACE", help=f"{what} (default: %(default)s)"
     )
     complete_names(action, "namespace")
 

@@ -118,7 +118,8 @@ def _split(words: Sequence[str], kinds: Sequence[TargetKind]) -> tuple[TargetKin
         return kinds[0], text
     kind = _KINDS[first.lower()]
     if kind not in kinds:
-        raise UsageError(f"{text!r} is a {kind}: this command takes {' or '.join(map(_forms, kinds))}")
+        chosen = f"; -n {rest} chooses a namespace" if kind is TargetKind.NAMESPACE and rest else ""
+        raise UsageError(f"{text!r} is a {kind}: this command takes {' or '.join(map(_forms, kinds))}{chosen}")
     return kind, rest
 
 

@@ -77,9 +77,15 @@ class _Seen(NamedTuple):
         if self.configured is not None:
             self.configured.warn_of_no_scheduler()
 
-    def completed(self, status: int) -> int:
-        """Return the exit status of an answer."""
+    def completed(self, *, waits: bool) -> int:
+        """Return the exit status of an answer about pods that wait, or run or would be placed."""
+        status = ExitStatus.NO if waits else ExitStatus.OK
         return completed(status, self.forbidden, is_configured=self.is_known)
+
+    @property
+    def places_nothing(self) -> bool:
+        """Whether no scheduler places a pod that would be placed."""
+        return self.configured is not None and self.configured.places_nothing
 
 
 def _pod(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
@@ -94,13 +100,14 @@ def _pod(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
         return refuse(f"explain: {missing}")
     seen.warn_of_no_scheduler()
     found = explanation.of_pod(seen.asked, pod, seen.warnings.get(pod.pod.id, ()), is_live=seen.is_live)
-    if not (found.pod.node_name or found.pod.is_terminal or found.pod.is_deleting):
+    is_pending = not (found.pod.node_name or found.pod.is_terminal or found.pod.is_deleting)
+    if is_pending:
         found = found._replace(unserved=seen.unserved)
     if options.output in {TABLE, WIDE}:
         explanation_output.show(found, sys.stdout, is_wide=options.output == WIDE)
     else:
         sys.stdout.write(printing.text("Explanation", explanation_output.document(found), options.output))
-    return seen.completed(ExitStatus.NO if found.waits else ExitStatus.OK)
+    return seen.completed(waits=found.waits or (is_pending and seen.places_nothing))
 
 
 def _gang(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
@@ -110,7 +117,7 @@ def _gang(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
 
     if seen.asked is None:
         warn("a gang can be explained only with the rights to list these kinds")
-        return seen.completed(ExitStatus.NO)
+        return seen.completed(waits=True)
     name = PodId(target.namespace, target.name)
     objects = explanation.GangObjects(seen.pods.values(), seen.groups, seen.is_live, seen.unserved)
     found = explanation.of_gang(seen.asked, name, objects, explanation.MOST_KINDS if options.output == TABLE else None)
@@ -121,7 +128,7 @@ def _gang(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
         explanation.show_gang(found, sys.stdout, is_wide=options.output == WIDE)
     else:
         sys.stdout.write(printing.text("GangExplanation", explanation.gang_document(found), options.output))
-    return seen.completed(ExitStatus.NO if found.waits else ExitStatus.OK)
+    return seen.completed(waits=found.waits or (bool(found.waiting) and seen.places_nothing))
 
 
 def _from_file(path: Path) -> _Seen | None:

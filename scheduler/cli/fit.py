@@ -44,7 +44,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Nothing is written to the cluster. Exit status, about the pods of the file only: 0 they would start now (with "
         "--count N: so many copies, with max: at least one; with --add-nodes: with the nodes), 1 they would not, as "
-        "where no Dovetail serves their schedulerName, 2 a manifest is invalid or cannot be read, 3 the answer may be "
+        "where no Dovetail runs or serves their schedulerName, 2 a manifest is invalid or cannot be read, 3 the answer may be "
         "wrong, as a warning says."
     )
     add_manifests(parser, "YAML or JSON manifests of the pods, a folder of manifests, or - for standard input")
@@ -117,7 +117,8 @@ def execute(options: argparse.Namespace) -> int:
         status = _with_nodes(options, about, karpenter)
     else:
         status = _as_it_is(options, about, wanted)
-    status = ExitStatus.NO if misspelt else status
+    is_placed_by_none = configured.places_nothing and not options.scheduler_name and about.file.own
+    status = ExitStatus.NO if misspelt or is_placed_by_none else status
     return ExitStatus.WRONG if case.problems else completed(status, found.forbidden, is_configured=running.is_known)
 
 

@@ -118,7 +118,8 @@ def _with_nodes(options: argparse.Namespace, access: Any, namespace: str) -> int
     record = simulator.recorded(case, settings, name, running.reservations(made.pods))
     answer = node_additions.find(record, own, nodes)
     shape_arguments.printed(answer, options.output)
-    status = ExitStatus.OK if answer.starts else ExitStatus.NO
+    is_placed_by_none = configured.places_nothing and not options.scheduler_name
+    status = ExitStatus.OK if answer.starts and not is_placed_by_none else ExitStatus.NO
     return completed(status, found.forbidden, is_configured=running.is_known)
 
 

@@ -40,6 +40,11 @@ class Configuration(NamedTuple):
     is_paused: bool = False
     scheduler_names: frozenset[str] | None = None
 
+    @property
+    def places_nothing(self) -> bool:
+        """Whether no pod is placed now, whatever an answer is: no scheduler runs, or it is paused."""
+        return self.is_paused or bool(self.runs_nowhere)
+
     def warn_of_no_scheduler(self) -> None:
         """Say that no pod will start whatever the answer is, before it: for commands about pods that wait."""
         if self.unknown_leader:

@@ -44,8 +44,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Nothing is written to the cluster. Exit status, about the pods of the file only: 0 they would start now (with "
         "--count N: so many copies, with max: at least one; with --add-nodes: with the nodes), 1 they would not, as "
-        "where no Dovetail runs or serves their schedulerName, 2 a manifest is invalid or cannot be read, 3 the answer may be "
-        "wrong, as a warning says."
+        "where no Dovetail runs or serves their schedulerName, 2 a manifest is invalid or cannot be read, 3 the answer "
+        "may be wrong, as a warning says."
     )
     add_manifests(parser, "YAML or JSON manifests of the pods, a folder of manifests, or - for standard input")
     parser.add_argument(

@@ -49,12 +49,11 @@ def test_where_reserved_nodes_are_not_known_the_answer_may_be_wrong(
     lease: Any,
     live: Path,
     monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     runs = RunningConfigurations((NamedSettings("the defaults", default()),))
     monkeypatch.setattr(running_configuration, "read", lambda *_: runs)
-    with LeaseServer(tmp_path).running() as server:
+    with LeaseServer(live.parent).running() as server:
         report = reporting(more_reserved=1 if lease == "more" else 0)
         server.leases["dovetail-system/dovetail"] = lease if isinstance(lease, int) else lease_of(report)
         status = asked(name, live, server)
@@ -74,16 +73,15 @@ def test_where_no_scheduler_places_pods_they_do_not_start(
     lease: leader_lease.SeenLease | None,
     live: Path,
     monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The plan of `simulate` is what would be, and so is the answer for a scheduler that is named."""
     monkeypatch.setattr(running_configuration, "read", lambda *_: RunningConfigurations(lease=lease))
-    with LeaseServer(tmp_path).running() as server:
+    with LeaseServer(live.parent).running() as server:
         status = asked(name, live, server)
         assert (status, "so no pod is placed now" in capsys.readouterr().err) == (
             (0, False) if name == "simulate" else (1, True)
         )
-        assert asked(name, live, server, "--config", str(m.write_yaml(tmp_path / "config.yaml", CONFIG))) == 0
+        assert asked(name, live, server, "--config", str(m.write_yaml(live.parent / "config.yaml", CONFIG))) == 0
         if name != "explain":
             assert asked(name, live, server, "--scheduler-name", "dovetail") == 0

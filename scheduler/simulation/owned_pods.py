@@ -15,10 +15,12 @@ _LABELS: Final = {
     "TrainJob": "jobset.sigs.k8s.io/jobset-name",
 }
 """The label of pods that has the name of the object. A TrainJob makes a JobSet of its name."""
+_TIME: Final = re.compile(r"-[0-9]+")
+_CLUSTER: Final = re.compile(r"-(?:raycluster-)?[a-z0-9]{5}")
 _MADE_NAMES: Final = {
-    "CronJob": ("batch.kubernetes.io/job-name", r"-[0-9]+"),
-    "RayJob": ("ray.io/cluster", r"-(raycluster-)?[a-z0-9]{5}"),
-    "RayService": ("ray.io/cluster", r"-(raycluster-)?[a-z0-9]{5}"),
+    "CronJob": ("batch.kubernetes.io/job-name", _TIME),
+    "RayJob": ("ray.io/cluster", _CLUSTER),
+    "RayService": ("ray.io/cluster", _CLUSTER),
 }
 """The label that has the name of what the object makes, and what that name has more than its own."""
 _KUBEFLOW: Final = "training.kubeflow.org/job-name"
@@ -39,8 +41,9 @@ def _is_owned(pod: "Pod", kind: str, name: str) -> bool:
     if kind in _LABELS:
         return labels.get(_LABELS[kind]) == name
     if kind in _MADE_NAMES:
-        label, more = _MADE_NAMES[kind]
-        return re.fullmatch(f"{re.escape(name)}{more}", labels.get(label, "")) is not None
+        label, ending = _MADE_NAMES[kind]
+        made = labels.get(label, "")
+        return made.startswith(name) and ending.fullmatch(made[len(name) :]) is not None
     if kind == "Deployment":
         template = labels.get(_TEMPLATE_HASH)
         return made_by == "ReplicaSet" and pod.id.name.rpartition("-")[0] == f"{name}-{template}"

@@ -144,7 +144,8 @@ def test_contexts_are_completed_from_the_file(tmp_path: Path) -> None:
 
 _EVERY = (
     "from scheduler.cli.completion import complete; import importlib; "
-    "made = importlib.import_module('scheduler.cli.main'); [made.parser_of_line(f'dovetail {each} --') for each in made.COMMANDS]"
+    "made = importlib.import_module('scheduler.cli.main'); "
+    "[made.parser_of_line(f'dovetail {each} --') for each in made.COMMANDS]"
 )
 
 

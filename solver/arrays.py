@@ -7,5 +7,6 @@ import numpy.typing as npt
 
 Mask = npt.NDArray[np.bool_]
 Amounts = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 MOST: Final = 2**52
 """The largest amount: more than any node has (16Ei of memory, say), and small enough for sums in 64 bits."""

@@ -19,11 +19,15 @@ from scheduler.observe import terminal
 _GAPS: Final = (3, 2, 1)
 """Blanks between columns; the second where the terminal is too narrow, the last where nothing else helps."""
 _INDENT: Final = "    "
+_BELOW_NAME: Final = "  "
+"""What a row begins with whose name is a line of its own."""
 
 _READABLE: Final = 12
 """Columns of names keep at least this width, as long as leaving out columns makes room for them."""
 _LEAST_WIDTH: Final = 8
 """Columns of names are never narrower."""
+_LEAST_BEGINNING: Final = 5
+"""So much of the beginning stays, with the `…`, where the last word is kept."""
 _MOST_COMPARED: Final = 500
 """Of so many names of a column it is made sure that they stay different when they are shortened."""
 _LEAST_SENTENCE: Final = 32
@@ -162,11 +166,17 @@ def _product(text: str, width: int, kept: int) -> str:
 
 
 def _kept_of_products(texts: Collection[str], width: int) -> int:
-    """Return 0 where products are different by their beginning, else the columns that their end keeps."""
+    """
+    Return 0 where products are different by their beginning, else the columns that their end keeps.
+
+    Their last word, such as the profile of a partition, stays whole where there is room.
+    """
     short = list(map(_without_vendor, texts))
     if len({_product(text, width, 0) for text in texts}) == len(set(short)):
         return 0
-    return _kept(short, width)
+    last = max(_width(text.rpartition(" ")[2]) for text in short if _width(text) > width)
+    kept = _kept(short, width)
+    return last if kept < last < width - _LEAST_BEGINNING else kept
 
 
 def _kept(texts: Collection[str], width: int) -> int:
@@ -224,7 +234,7 @@ class _Table(NamedTuple):
         if narrowed.total() <= width or closest.total() <= width or len(name) == len(table.shown):
             return narrowed if narrowed.total() <= width else closest
         rest = [at for at in table.shown if at not in name]
-        return table._replace(shown=rest, above=name).narrowed()
+        return table._replace(shown=rest, above=name, width=width - len(_BELOW_NAME)).narrowed()
 
     def total(self, most: int | None = None) -> int:
         """Return the width of the table if names have at most `most` characters."""
@@ -271,7 +281,7 @@ class _Table(NamedTuple):
         lines = [row[at].text for at in self.above]
         for texts in zip_longest(*parts, fillvalue=""):
             found = (self._padded(at, text, row[at].colour) for at, text in zip(self.shown, texts, strict=True))
-            lines.append((" " * self.gap).join(found).rstrip(" "))
+            lines.append((_BELOW_NAME * len(self.above) + (" " * self.gap).join(found)).rstrip(" "))
         for at in self.below:
             text = row[at].text
             if text and self.columns[at].is_copied:

@@ -162,15 +162,15 @@ class _CellRoom:
 
     def _fitting(self) -> list[tuple[ExpectedKind, int, int, int]]:
         """For each kind and its worth, count the pods that fit now, and the nodes on which some do."""
-        by_devices = np.array(self.room.by_devices(self.cell.group, self.cell.state), dtype=np.int64)
-        fits = np.minimum(by_devices, self.room.by_resources(self.cell.indices))
+        by_devices = np.array(self.room.by_devices(self.cell.group, self.cell.state), dtype=np.int64)[:, None]
+        fits = np.minimum(by_devices, self.room.by_resources(self.cell.indices).astype(np.int64))
         requests = self.room.problem.requests
         return list(
             zip(
                 requests.expected,
                 requests.worth,
-                fits.sum(axis=0).tolist(),
-                (fits > 0).sum(axis=0).tolist(),
+                fits.sum(axis=1).tolist(),
+                np.count_nonzero(fits, axis=1).tolist(),
                 strict=True,
             )
         )

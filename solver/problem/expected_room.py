@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from solver.arrays import MOST, Amounts
+from solver.arrays import MOST, Amounts, Floats
 from solver.problem.devices.layout import NodeGroup, State
 from solver.problem.expected_groups import Counts, GroupRoom, options_of
 from solver.problem.node_arrays import PODS
@@ -34,8 +34,11 @@ FIRST: Final = 4
 """What one place of a kind on a node is worth beside the others."""
 _MOST_WORTH: Final = 20_000
 """What a place of the dearest kind is worth; the others follow in proportion."""
-_MOST_CELLS: Final = 12_000
-"""Numbers in one array: 96 kB, for which the allocator has memory at hand."""
+_MOST_CELLS: Final = 20_000
+"""Numbers in one array: 160 kB, for which the allocator has memory at hand."""
+_MOST_NUMBERS: Final = 4
+"""So many numbers of equal nodes for each node before they are given anew."""
+_NONE: Final = np.zeros(0, dtype=np.bool_)
 _MOST_KEPT: Final = 8
 """Tables in one layout: one for each profile that expects pods."""
 
@@ -43,30 +46,42 @@ _MOST_KEPT: Final = 8
 @dataclass(slots=True, eq=False)
 class NodeCounts:
     """
-    For each node (row) and kind, how many pods devices have room for, and what those that fit are worth (`_valued`).
+    For each kind (row) and node, how many pods devices have room for, and what those that fit are worth (`_valued`).
 
-    `nodes` are by kind those where one fits. The rest is what they were counted from: the nodes' states, numbered in
-    `kinds`, and what is free of resources.
+    `nodes` are by kind those where one fits. `equals` numbers the nodes: those of one number have equal devices left
+    and as much free. The rest is what all was counted from: the nodes' states, numbered in `kinds`, and what is free of
+    resources.
     """
 
-    by_devices: Amounts
-    values: Amounts
+    by_devices: Floats
+    values: Floats
     nodes: Amounts
+    equals: Amounts
     kinds: Sequence[tuple[int, State]]
     kind_of: Amounts
     free: Mapping[str, Amounts]
+    numbers: dict[tuple[int, ...], int]
+    """The numbers in `equals`, by what is equal."""
 
     def changed(self, problem: Problem) -> npt.NDArray[np.int64] | None:
         """Return the nodes that have something else left in a problem; None where all have to be counted."""
         available = problem.available
         if self.kinds is not available.kinds or len(self.kind_of) != len(available.kind_of):
             return None
-        changed = self.kind_of != available.kind_of
-        for name, amounts in self.free.items():
-            now = available.room.of(name)
-            if now is not amounts:
-                changed |= now != amounts
+        changed = _NONE
+        for was, now in (
+            (self.kind_of, available.kind_of),
+            *((was, available.room.of(name)) for name, was in self.free.items()),
+        ):
+            if was is not now:
+                changed = (was != now) if changed is _NONE else np.logical_or(changed, was != now, out=changed)
         return np.flatnonzero(changed)
+
+    def number(self, nodes: Amounts) -> None:
+        """Number nodes that changed anew."""
+        columns = [each[nodes].tolist() for each in (self.kind_of, *self.free.values())]
+        numbers = self.numbers
+        self.equals[nodes] = [numbers.setdefault(left, len(numbers)) for left in zip(*columns, strict=True)]
 
 
 class ExpectedTable:
@@ -81,9 +96,9 @@ class ExpectedTable:
         """What kinds take of nodes beside devices."""
         amounts = {name: np.array([each.get(name, 0) for each in requests], dtype=np.float64) for name in named}
         self.asked: Final = {
-            name: (np.maximum(each, 1), None if each.all() else each > 0) for name, each in amounts.items()
+            name: (np.maximum(each, 1)[:, None], None if each.all() else each > 0) for name, each in amounts.items()
         }
-        """For each resource, how much a pod of each kind asks for, and which do; None for all."""
+        """For each resource, how much a pod of each kind (row) asks for, and which do; None for all."""
         self.groups: Final[dict[int, GroupRoom]] = {}
         self.counts: NodeCounts | None = None
 
@@ -160,8 +175,8 @@ class ExpectedRoom:
         """For each kind, count the pods that the devices of a node in a state have room for."""
         return self.table.room(self.problem, group).counts_of(state)
 
-    def by_resources(self, nodes: Amounts) -> Amounts:
-        """For each node and kind, count the pods that the node's resources have room for."""
+    def by_resources(self, nodes: Amounts) -> Floats:
+        """For each kind and node, count the pods that the node's resources have room for."""
         return self._fitting(self._free(nodes))
 
     def counts(self) -> NodeCounts:
@@ -175,85 +190,90 @@ class ExpectedRoom:
         found, self.table.counts = self.table.counts, None  # they are wrong until all is counted
         changed = None if found is None else found.changed(self.problem)
         free = {name: available.room.of(name) for name in self.table.resources}
-        if found is None or changed is None:
+        if found is None or changed is None or len(found.numbers) > _MOST_NUMBERS * len(found.equals):
             keys, numbers = self.problem.device_keys()
             groups = self.problem.layout.groups
-            of_keys = np.array([self.by_devices(groups[each.group], each.state) for each in keys], dtype=np.int64)
-            by_devices = of_keys[numbers]
-            values = _valued(np.minimum(by_devices, self.by_resources(np.arange(len(numbers)))))
-            nodes = np.count_nonzero(values, axis=0)
-            found = NodeCounts(by_devices, values, nodes, available.kinds, available.kind_of, free)
+            of_keys = np.array([self.by_devices(groups[each.group], each.state) for each in keys], dtype=np.float64)
+            by_devices = of_keys.T[:, numbers]
+            changed = np.arange(len(numbers))
+            values = _valued(np.minimum(by_devices, self.by_resources(changed)))
+            nodes = np.count_nonzero(values, axis=1)
+            equals = np.zeros(len(numbers), dtype=np.int64)
+            found = NodeCounts(by_devices, values, nodes, equals, available.kinds, available.kind_of, free, {})
         elif len(changed):
             states = available.states
             of_nodes = [self.by_devices(self.problem.group(node), states[node]) for node in changed.tolist()]
-            by_devices = np.array(of_nodes, dtype=np.int64)
+            by_devices = np.array(of_nodes, dtype=np.float64).T
             values = _valued(np.minimum(by_devices, self.by_resources(changed)))
-            found.nodes += (values > 0).sum(axis=0) - (found.values[changed] > 0).sum(axis=0)
-            found.by_devices[changed], found.values[changed] = by_devices, values
+            found.nodes += np.count_nonzero(values, axis=1) - np.count_nonzero(found.values[:, changed], axis=1)
+            found.by_devices[:, changed], found.values[:, changed] = by_devices, values
         found.kind_of, found.free = available.kind_of, free
+        if len(changed):
+            found.number(changed)
         self.table.counts = found
         return found
 
-    def least_lost(
-        self, places: Sequence[Amounts], after: Sequence[Amounts], requests: Requests
-    ) -> tuple[list[int], list[int]]:
+    def least_lost(self, nodes: Amounts, sizes: Amounts, after: Floats, requests: Requests) -> tuple[Amounts, Amounts]:
         """
         Return what is lost with one pod more, which takes `requests`, where least is, and on which node that is.
 
-        Both are by way to take devices: `places` are the nodes on which it can be, and `after` is by kind what devices
-        have room for then.
+        Both are by way to take devices: it can be on so many (`sizes`) of the nodes, those of one way after the other,
+        and `after` is by way (row) and kind what devices have room for then.
         """
-        sizes, nodes = [len(each) for each in places], np.concatenate(places)
-        ways = np.repeat(np.arange(len(sizes)), sizes)
-        lost = self._lost((np.array(after), ways), nodes, requests)
-        starts = np.cumsum([0, *sizes[:-1]])
-        least = np.minimum.reduceat(lost, starts)
-        first = np.minimum.reduceat(np.where(lost == least[ways], np.arange(len(lost)), len(lost)), starts)
-        return least.tolist(), nodes[first].tolist()
+        lost = self._lost(np.repeat(after.T, sizes, axis=1), nodes, requests)
+        starts = np.cumsum(sizes) - sizes
+        least: Amounts = np.minimum.reduceat(lost, starts)
+        is_least = lost == np.repeat(least, sizes)
+        first = np.minimum.reduceat(np.where(is_least, np.arange(len(lost)), len(lost)), starts)
+        return least, nodes[first]
 
     def lost_to(self, requests: Requests) -> Amounts:
         """Return what each node is worth less with one pod more, which takes `requests` and no device."""
         if requests not in self._lost_to:
             every = np.arange(self.problem.node_count)
-            self._lost_to[requests] = self._lost((self.counts().by_devices, every), every, requests)
+            self._lost_to[requests] = self._lost(self.counts().by_devices, every, requests)
         return self._lost_to[requests]
 
-    def _lost(self, by_devices: tuple[Amounts, Amounts], nodes: Amounts, requests: Requests) -> Amounts:
+    def _lost(self, by_devices: Floats, nodes: Amounts, requests: Requests) -> Amounts:
         """
-        Return what nodes are worth less with one pod more, which takes `requests`.
+        Return what nodes are worth less with one pod more, which takes `requests`; devices have room for `by_devices`.
 
-        Devices have room for `by_devices` then, rows by kind with the row of each node. Some nodes at a time: arrays of
-        all nodes and kinds would be new pages of memory, which cost more than the work.
+        Some nodes at a time: arrays of all nodes and kinds would be new pages of memory, which cost more than the work.
+        Sums are exact: they are whole and below 2**53.
         """
-        taken, (rows, row_of) = {**dict(requests), PODS: 1}, by_devices
+        taken = {**dict(requests), PODS: 1}
         free = {name: amounts - taken.get(name, 0) for name, amounts in self._free(nodes).items()}
-        values, worth = self.counts().values, np.array(self.problem.requests.worth, dtype=np.int64)
-        lost: Amounts = np.empty(len(nodes), dtype=np.int64)
+        worth = np.array(self.problem.requests.worth, dtype=np.float64)
+        lost = (worth @ self.counts().values)[nodes]
         step = max(1, _MOST_CELLS // max(1, len(worth)))
         for some in (slice(first, first + step) for first in range(0, len(nodes), step)):
             fits = self._fitting({name: amounts[some] for name, amounts in free.items()})
-            after = _valued(np.minimum(rows.take(row_of[some], axis=0), fits))
-            lost[some] = (values.take(nodes[some], axis=0) - after) @ worth
-        return lost
+            lost[some] -= worth @ _valued(np.minimum(by_devices[:, some], fits))
+        return lost.astype(np.int64)
 
-    def _free(self, nodes: Amounts) -> dict[str, Amounts]:
-        return {name: self.problem.available.room.of(name)[nodes] for name in self.table.resources}
+    def _free(self, nodes: Amounts) -> dict[str, Floats]:
+        room = self.problem.available.room
+        return {name: room.of(name)[nodes].astype(np.float64) for name in self.table.resources}
 
-    def _fitting(self, free: Mapping[str, Amounts]) -> Amounts:
+    def _fitting(self, free: Mapping[str, Floats]) -> Floats:
         """
-        For some nodes and all kinds, count the pods that what is free has room for.
+        For all kinds and some nodes, count the pods that what is free has room for.
 
-        One column stands for all kinds where none asks for a resource. Amounts are divided as floats, many times as
-        fast. Both are at most `MOST` + 1, below 2**53, and rounded is a quotient below the next whole number, as it is
-        1/b below that at least, and rounding adds less than a/b/2**53.
+        One row stands for all kinds where none asks for a resource. Amounts are divided as floats, many times as fast.
+        Both are at most `MOST` + 1, below 2**53, and rounded is a quotient below the next whole number, as it is 1/b
+        below that at least, and rounding adds less than a/b/2**53.
         """
-        count = free[PODS].astype(np.float64)[:, None]
+        count = free[PODS][None, :]
         for resource, (amounts, asking) in self.table.asked.items():
-            times = free[resource][:, None] / amounts
-            count = np.minimum(count, times if asking is None else np.where(asking, times, MOST))
-        return np.maximum(count, 0).astype(np.int64)
+            times = free[resource] / amounts
+            if asking is not None:
+                times[~asking] = MOST
+            count = np.minimum(count, times, out=times)
+        whole: Floats = np.maximum(np.floor(count), 0.0)
+        return whole
 
 
-def _valued(counts: Amounts) -> Amounts:
+def _valued(counts: Floats) -> Floats:
     """Return what so many places on a node are worth, in places of the kind."""
-    return counts + FIRST * (counts > 0)
+    valued: Floats = counts + FIRST * np.minimum(counts, 1)
+    return valued

@@ -8,20 +8,19 @@ these is a proven plan. What a way is worth is counted by the objective; no rela
 It is not tried where a value depends on more than the kind of the node, and given up where there are too many ways.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from solver.arrays import Amounts
+from solver.arrays import Amounts, Mask
 from solver.domain import EXPECTED_ROOM, Budget, SearchStage
 from solver.model.objective import CountedSolution, ObjectiveLevel, Values, objective_levels
 from solver.problem.devices import fragmentation
 from solver.problem.expected_room import ExpectedRoom
 from solver.problem.problem import PodClass, Problem
-from solver.search.node_ways import KeptWays, NodeWay, NodeWays, NodeWaySearch, TooManyWaysError
+from solver.search.node_ways import KeptWays, NodeWay, NodeWaySearch, TooManyWaysError
 from solver.solution import Choice, Solution, keeps_quotas
 
 _NO_WAY: Final = -1
@@ -39,28 +38,28 @@ def best(problem: Problem, budget: Budget) -> BestWay | None:
     if not problem.params.runs(SearchStage.EXHAUSTIVE) or not _is_one_pod(problem) or budget.should_stop():
         return None
     try:
-        found = list(_places(problem))
+        found = _ways(problem)
     except TooManyWaysError:
         return None
     return _Comparison.of(problem, found).best()
 
 
-class _WaysOfKind(NamedTuple):
-    """Nodes of one kind, and the ways to serve pods of a class there."""
+@dataclass(slots=True, eq=False)
+class _WaysOfClass:
+    """
+    The ways to serve pods of a class, kind of node after kind.
+
+    `numbers` are by way those in `kept`, `kinds` the positions in `nodes` of the nodes that it can take: of a kind that
+    many `sizes` from `starts`, the first of which stands for all.
+    """
 
     pod_class: int
+    kept: KeptWays
+    numbers: Amounts
+    kinds: Amounts
     nodes: Amounts
-    kind: NodeWays
-
-
-class _Way(NamedTuple):
-    """A way to serve the pod on one of some nodes of a kind; `position` is its place among the ways of the kind."""
-
-    pod_class: int
-    kind: int
-    position: int
-    node: int
-    way: NodeWay
+    starts: Amounts
+    sizes: Amounts
 
 
 @dataclass(slots=True, eq=False)
@@ -69,88 +68,90 @@ class _Comparison:
     Compares ways level by level, so that most levels are asked of few of them; the first of equals is the best.
 
     Nodes of a kind differ in what is lost of the room for expected pods. Each way takes the node that loses least.
+    Arrays are by way, those of one class after the other, and end with the choice to place no pod, `_NO_WAY`: `places`
+    are positions among the ways of a class, `equals` one number for ways that take the same but for names of devices,
+    and `nodes` those that are taken, the first of a kind until it is asked where least is lost.
     """
 
     problem: Problem
-    kinds: Sequence[_WaysOfKind]
-    ways: list[_Way]
+    classes: Sequence[_WaysOfClass]
+    of_class: Amounts
+    places: Amounts
+    equals: Amounts
+    nodes: Amounts
     counted: dict[int, CountedSolution] = field(default_factory=dict)
-    nodes: dict[int, int] = field(default_factory=dict)
-    """The nodes that ways take because least is lost there; the first of their nodes until that is asked."""
 
     @classmethod
-    def of(cls, problem: Problem, kinds: Sequence[_WaysOfKind]) -> "_Comparison":
+    def of(cls, problem: Problem, classes: Sequence[_WaysOfClass]) -> "_Comparison":
         """List the ways in order."""
-        ways = [
-            _Way(each.pod_class, kind, position, first, way)
-            for kind, each in enumerate(kinds)
-            for first in (int(each.nodes[0]),)
-            for position, way in enumerate(each.kind.ways)
-        ]
-        return cls(problem, kinds, ways)
+        none = np.full(1, _NO_WAY)
+        sizes = [len(each.numbers) for each in classes]
+        equals, last = list[Amounts](), 0
+        for each in classes:
+            equals.append(each.kept.totals[each.numbers] + last)
+            last += len(each.kept.numbers)
+        return cls(
+            problem,
+            classes,
+            np.append(np.repeat(np.arange(len(sizes)), sizes), none),
+            np.concatenate([*map(np.arange, sizes), none]),
+            np.concatenate([*equals, np.full(1, last)]),
+            np.concatenate([*(each.nodes[each.starts[each.kinds]] for each in classes), none]),
+        )
 
     def best(self) -> BestWay:
         """Return the best way, or no way if that is better."""
-        left, known = [_NO_WAY, *range(len(self.ways))], list[int]()
+        left, known = np.arange(_NO_WAY, len(self.nodes) - 1), list[int]()
         for level in objective_levels(self.problem):
             values = self._values(level, left)
-            known.append(max(values))
-            left = [number for number, value in zip(left, values, strict=True) if value == known[-1]]
-        return BestWay(self._solution(left[0]), tuple(known))
+            known.append(int(values.max()))
+            left = left[values == known[-1]]
+        return BestWay(self._solution(int(left[0])), tuple(known))
 
-    def _values(self, level: ObjectiveLevel, numbers: Sequence[int]) -> list[int]:
+    def _values(self, level: ObjectiveLevel, ways: Amounts) -> Amounts:
         """Evaluate a level for some ways."""
         if level.name == EXPECTED_ROOM:
-            return self._least_lost(numbers)
+            return self._least_lost(ways)
         if not level.is_of_picks:
-            return [self._value(level, number) for number in numbers]
-        keys, known = [self._totals(number) for number in numbers], dict[Hashable, int]()
-        for key, number in zip(keys, numbers, strict=True):
-            if key not in known:
-                known[key] = self._value(level, number)
-        return [known[key] for key in keys]
+            return np.array([self._value(level, each) for each in ways.tolist()], dtype=np.int64)
+        equals = self.equals[ways]
+        values, first = np.zeros((2, int(equals.max()) + 1), dtype=np.int64)
+        first[equals[::-1]] = ways[::-1]
+        for each in np.flatnonzero(np.bincount(equals)).tolist():
+            values[each] = self._value(level, int(first[each]))
+        return values[equals]
 
-    def _totals(self, number: int) -> Hashable:
-        """Return what levels of picks depend on."""
-        if number == _NO_WAY:
-            return None
-        way = self.ways[number]
-        return way.pod_class, way.way.use.totals
-
-    def _value(self, level: ObjectiveLevel, number: int) -> int:
-        found = self.counted.get(number)
+    def _value(self, level: ObjectiveLevel, way: int) -> int:
+        found = self.counted.get(way)
         if found is None:
-            solution = self._solution(number)
-            uses = [(choice.node, self.ways[number].way.use) for choice in solution.choices]
-            found = self.counted[number] = CountedSolution(self.problem, solution, uses)
+            solution = self._solution(way)
+            uses = [(choice.node, self._way(way).use) for choice in solution.choices]
+            found = self.counted[way] = CountedSolution(self.problem, solution, uses)
         return level.evaluate(self.problem, found)
 
-    def _solution(self, number: int) -> Solution:
-        if number == _NO_WAY:
+    def _way(self, way: int) -> NodeWay:
+        of_class = self.classes[int(self.of_class[way])]
+        return of_class.kept.ways[int(of_class.numbers[self.places[way]])]
+
+    def _solution(self, way: int) -> Solution:
+        if way == _NO_WAY:
             return Solution()
-        way = self.ways[number]
-        return Solution([Choice(way.pod_class, self.nodes.get(number, way.node), way.way.picks)])
+        pod_class = self.classes[int(self.of_class[way])].pod_class
+        return Solution([Choice(pod_class, int(self.nodes[way]), self._way(way).picks)])
 
-    def _least_lost(self, numbers: Sequence[int]) -> list[int]:
+    def _least_lost(self, ways: Amounts) -> Amounts:
         """Let each way take the node of which it takes the least expected room, and value it by that."""
-        room, values = ExpectedRoom(self.problem), dict.fromkeys(numbers, 0)
-        of_class: dict[int, list[int]] = {}
-        for number in numbers:
-            if number != _NO_WAY:
-                of_class.setdefault(self.ways[number].pod_class, []).append(number)
-        for pod_class, own in of_class.items():
-            nodes = [self.kinds[self.ways[number].kind].nodes for number in own]
-            after = [self._after(room, self.ways[number]) for number in own]
-            found = room.least_lost(nodes, after, self.problem.classes[pod_class].requests)
-            for number, least, node in zip(own, *found, strict=True):
-                values[number], self.nodes[number] = -least, node
-                self.counted.pop(number, None)
-        return list(values.values())
-
-    def _after(self, room: ExpectedRoom, way: _Way) -> Amounts:
-        """Count by expected kind what devices have room for after a way."""
-        found: Amounts = self.kinds[way.kind].kind.counts(room, self.problem.group(way.node))[way.position]
-        return found
+        room, values = ExpectedRoom(self.problem), np.zeros(len(ways), dtype=np.int64)
+        for index, each in enumerate(self.classes):
+            own = np.flatnonzero(self.of_class[ways] == index)
+            if len(own):
+                places = self.places[ways[own]]
+                kinds, after = each.kinds[places], each.kept.room_after(room, each.numbers[places])
+                nodes, sizes = each.nodes[_following(each.starts[kinds], each.sizes[kinds])], each.sizes[kinds]
+                least, found = room.least_lost(nodes, sizes, after, self.problem.classes[each.pod_class].requests)
+                values[own], self.nodes[ways[own]] = -least, found
+        self.counted.clear()
+        return values
 
 
 def _is_one_pod(problem: Problem) -> bool:
@@ -164,47 +165,91 @@ def _is_one_pod(problem: Problem) -> bool:
     return not (wide or depends or problem.shared or is_coupled)
 
 
-def _places(problem: Problem) -> Iterator[_WaysOfKind]:
+def _ways(problem: Problem) -> list[_WaysOfClass]:
     """
-    Go through the kinds of nodes that can serve the pod, with the ways to do so; raise `TooManyWaysError`.
+    Find the ways to serve the pod on each kind of nodes, by class; raise `TooManyWaysError`.
 
     So many ways, and pairs of one with a node, may be looked at; ways of a kind are those on its first node.
     """
     params, expects = problem.params, bool(problem.requests.expected)
-    left, pairs = (
-        params.exhaustive_expected_ways if expects else params.exhaustive_ways,
-        params.exhaustive_expected_pairs,
-    )
+    left = params.exhaustive_expected_ways if expects else params.exhaustive_ways
+    pairs, found = params.exhaustive_expected_pairs, list[_WaysOfClass]()
     search = NodeWaySearch(problem, params.exhaustive_steps)
     for pod_class in problem.classes:
-        kept, is_bound = KeptWays.of(problem, pod_class), pod_class.index in problem.rules.quotas.of_class
-        for nodes in _nodes(problem, pod_class, kept):
-            node = int(nodes[0])
-            found = search.ways(pod_class, node, kept, left)
-            left -= len(found.ways)
-            pairs -= len(found.ways) * len(nodes) if expects else 0
-            if left < 0 or pairs < 0:
+        kept = KeptWays.of(problem, pod_class)
+        nodes, starts, sizes = _nodes(problem, pod_class, kept)
+        kinds = problem.available.kind_of[nodes[starts]]
+        first, count = kept.first[kinds], kept.count[kinds]
+        left -= int(count[count > 0].sum())
+        for kind in np.flatnonzero(count < 0).tolist():
+            if left < 0:
                 raise TooManyWaysError
-            if is_bound:
-                choices = ((way, Choice(pod_class.index, node, way.picks)) for way in found.ways)
-                found = NodeWays(tuple(way for way, choice in choices if keeps_quotas(problem, choice)))
-            if found.ways:
-                yield _WaysOfKind(pod_class.index, nodes, found)
+            numbers = search.ways(pod_class, int(nodes[starts[kind]]), kept, left)
+            first[kind], count[kind] = numbers.start, len(numbers)
+            left -= len(numbers)
+        pairs -= int((count * sizes).sum()) if expects else 0
+        if left < 0 or pairs < 0:
+            raise TooManyWaysError
+        of_kinds = np.repeat(np.arange(len(count)), count)
+        ways = _WaysOfClass(pod_class.index, kept, _following(first, count), of_kinds, nodes, starts, sizes)
+        if pod_class.index in problem.rules.quotas.of_class:
+            _keep_quotas(problem, ways)
+        found.append(ways)
+    return found
 
 
-def _nodes(problem: Problem, pod_class: PodClass, kept: KeptWays) -> list[Amounts]:
-    """Return the nodes that the pod may use and that have room for it, those of one kind together."""
+def _following(first: Amounts, count: Amounts) -> Amounts:
+    """Return so many numbers from each first one, one after the other."""
+    found: Amounts = np.arange(int(count.sum())) + np.repeat(first - np.cumsum(count) + count, count)
+    return found
+
+
+def _keep_quotas(problem: Problem, ways: _WaysOfClass) -> None:
+    """Leave out the ways that exceed a quota."""
+    nodes = ways.nodes[ways.starts[ways.kinds]].tolist()
+    kept = [
+        keeps_quotas(problem, Choice(ways.pod_class, node, ways.kept.ways[number].picks))
+        for node, number in zip(nodes, ways.numbers.tolist(), strict=True)
+    ]
+    is_kept = np.array(kept, dtype=np.bool_)
+    ways.numbers, ways.kinds = ways.numbers[is_kept], ways.kinds[is_kept]
+
+
+def _nodes(problem: Problem, pod_class: PodClass, kept: KeptWays) -> tuple[Amounts, Amounts, Amounts]:
+    """
+    Return the nodes that the pod may use and that have room for it, kind after kind; where each begins, and its nodes.
+
+    Where pods are expected, of nodes of a kind that have as much left the first stands for all.
+    """
     available = problem.available
     nodes = np.flatnonzero(pod_class.verdicts.allowed & available.room.fits(pod_class.requests))
-    nodes = nodes[~kept.closed[available.kind_of[nodes]]]
-    codes = 2 * available.kind_of[nodes] + available.is_unused[nodes]
+    nodes = nodes[kept.count[available.kind_of[nodes]] != 0]
+    equals = ExpectedRoom(problem).counts().equals if problem.requests.expected else available.kind_of
+    codes, equal = (2 * each[nodes] + available.is_unused[nodes] for each in (available.kind_of, equals))
     for column in _columns(problem, nodes):
-        codes = np.unique(codes * (int(column.max(initial=0)) + 1) + column, return_inverse=True)[1]
+        codes, equal = (
+            np.unique(each * (int(column.max(initial=0)) + 1) + column, return_inverse=True)[1]
+            for each in (codes, equal)
+        )
+    if problem.requests.expected:
+        is_first = _are_first(equal)
+        nodes, codes = nodes[is_first], codes[is_first]
     order = np.argsort(codes, kind="stable")
     nodes, codes = nodes[order], codes[order]
-    bounds = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(nodes)] if len(nodes) else []
-    kinds = [nodes[start:end] for start, end in pairwise(bounds)]
-    return sorted(kinds, key=lambda each: int(each[0]))
+    starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    sizes = np.diff(starts, append=len(nodes))
+    by_first = np.argsort(nodes[starts])
+    starts, sizes = starts[by_first], sizes[by_first]
+    return nodes[_following(starts, sizes)], np.cumsum(sizes) - sizes, sizes
+
+
+def _are_first(numbers: Amounts) -> Mask:
+    """Return which numbers are the first of equals."""
+    places = np.arange(len(numbers))
+    first = np.zeros(int(numbers.max(initial=0)) + 1, dtype=np.int64)
+    first[numbers[::-1]] = places[::-1]
+    found: Mask = first[numbers] == places
+    return found
 
 
 def _columns(problem: Problem, nodes: Amounts) -> Iterator[Amounts]:

@@ -12,18 +12,19 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from solver.arrays import Amounts, Mask
+from solver.arrays import Amounts, Floats, Mask
 from solver.greedy.device_fit import Attempt, Counts, Singly
 from solver.problem.devices.layout import DeviceType, NodeGroup, State, type_at
 from solver.problem.devices.node_ledger import NodeLedger
-from solver.problem.expected_room import ExpectedRoom
+from solver.problem.expected_room import ExpectedRoom, ExpectedTable
 from solver.problem.problem import Part, PodClass, Problem
 from solver.problem.requests.component import Component, Line, Option
 from solver.problem.requests.remaining_options import are_complete
 from solver.solution import NodeUse, Pick, ServedComponents, use_of
 
-_MOST_KEPT: Final = 20_000
-"""Kinds of nodes with their ways, and descriptions of what ways take, in one layout; a decision may add to them."""
+_MOST_KEPT: Final = 40_000
+"""Kinds of nodes, ways, and descriptions of what ways take, in one layout; a decision may add to them."""
+_NOTHING: Final = np.zeros(0, dtype=np.int64)
 
 Picks = tuple[tuple[Pick, ...], ...]
 """Picks for every part of a pod."""
@@ -35,7 +36,7 @@ class TooManyWaysError(Exception):
 
 class NodeWay(NamedTuple):
     """
-    A way to serve all parts of a pod on a node, and what it leaves of the node's devices.
+    A way to serve all parts of a pod on a node of a group, and what it leaves of the node's devices.
 
     `use` is what it takes: one object for equal picks on nodes of a group.
     """
@@ -43,21 +44,7 @@ class NodeWay(NamedTuple):
     picks: Picks
     after: State
     use: NodeUse
-
-
-@dataclass(slots=True, eq=False)
-class NodeWays:
-    """The ways on nodes of one group and state; `room` keeps what each leaves for expected pods, for one table."""
-
-    ways: tuple[NodeWay, ...]
-    room: tuple[object, Amounts] | None = None
-
-    def counts(self, expected: ExpectedRoom, group: NodeGroup) -> Amounts:
-        """Count by way (row) and expected kind the pods that devices have room for then."""
-        if self.room is None or self.room[0] is not expected.table:
-            found = [expected.by_devices(group, way.after) for way in self.ways]
-            self.room = expected.table, np.array(found, dtype=np.int64)
-        return self.room[1]
+    group: int
 
 
 _Looks = tuple[tuple[int, tuple[int, ...]], ...]
@@ -69,15 +56,24 @@ class KeptWays:
     """
     What a layout keeps of the ways to serve pods with the same components: from one pod to the next few nodes change.
 
-    `numbered` are the ways by the numbers that `kinds` gives groups and states, `closed` the numbers without a way.
+    Ways have numbers: those of `by_state` for groups and states. `first` and `count` give them by the numbers that
+    `kinds` gives groups and states; -1 where they are not known. `totals` is one number for ways that take the same but
+    for the names of devices; `room` what a way leaves for expected pods of one table, where `has_room` says so.
     """
 
-    by_state: dict[tuple[int, State], NodeWays] = field(default_factory=dict)
+    ways: list[NodeWay] = field(default_factory=list)
+    by_state: dict[tuple[int, State], range] = field(default_factory=dict)
     uses: dict[tuple[int, Picks], NodeUse] = field(default_factory=dict)
     looks: dict[int, _Looks] = field(default_factory=dict)
     kinds: Sequence[tuple[int, State]] = ()
-    numbered: dict[int, NodeWays] = field(default_factory=dict)
-    closed: Mask = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    first: Amounts = field(default_factory=lambda: _NOTHING)
+    count: Amounts = field(default_factory=lambda: _NOTHING)
+    totals: Amounts = field(default_factory=lambda: _NOTHING)
+    numbers: dict[object, int] = field(default_factory=dict)
+    """Numbers for what ways take, by all that does not name a device."""
+    table: ExpectedTable | None = None
+    room: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    has_room: Mask = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
 
     @classmethod
     def of(cls, problem: Problem, pod_class: PodClass) -> "KeptWays":
@@ -85,7 +81,7 @@ class KeptWays:
         components = problem.requests.components
         asked = tuple((components[each.component], each.copies) for each in pod_class.parts)
         served = problem.layout.served
-        if sum([len(each.by_state) + len(each.uses) for each in served.values()]) >= _MOST_KEPT:
+        if sum([len(each.by_state) + len(each.ways) + len(each.uses) for each in served.values()]) >= _MOST_KEPT:
             served.clear()
         found: KeptWays | None = served.get(asked)
         if found is None:
@@ -96,15 +92,38 @@ class KeptWays:
     def _number(self, kinds: Sequence[tuple[int, State]]) -> None:
         """Go on with the numbers of a problem; more kinds may have been added to them."""
         if self.kinds is not kinds:
-            self.kinds, self.numbered = kinds, {}
-            self.closed = np.zeros(2 * len(kinds), dtype=np.bool_)
-        elif len(self.closed) < len(kinds):
-            self.closed = np.concatenate((self.closed, np.zeros(len(kinds), dtype=np.bool_)))
+            self.kinds, self.first, self.count = kinds, _NOTHING, _NOTHING
+        missing = 2 * len(kinds) if len(self.count) < len(kinds) else 0
+        if missing:
+            self.first, self.count = (np.append(each, np.full(missing, -1)) for each in (self.first, self.count))
 
-    def note(self, number: int, found: NodeWays) -> None:
-        """Keep the ways of a kind under its number."""
-        self.numbered[number] = found
-        self.closed[number] = not found.ways
+    def add(self, found: Sequence[NodeWay]) -> range:
+        """Give numbers to ways."""
+        start, numbers = len(self.ways), self.numbers
+        self.ways += found
+        if len(self.totals) < len(self.ways):
+            self.totals = np.append(self.totals, np.zeros(len(self.ways), dtype=np.int64))
+        self.totals[start : len(self.ways)] = [numbers.setdefault(each.use.totals, len(numbers)) for each in found]
+        return range(start, len(self.ways))
+
+    def note(self, number: int, found: range) -> None:
+        """Keep which ways are those of a kind."""
+        self.first[number], self.count[number] = found.start, len(found)
+
+    def room_after(self, expected: ExpectedRoom, numbers: Amounts) -> Floats:
+        """Count by way (row) and expected kind the pods that devices have room for then."""
+        if self.table is not expected.table:
+            self.table = expected.table
+            self.room, self.has_room = np.zeros((0, len(self.table.kinds))), np.zeros(0, dtype=np.bool_)
+        missing = len(self.totals) - len(self.has_room)
+        if missing:
+            self.room = np.append(self.room, np.zeros((missing, self.room.shape[1])), axis=0)
+            self.has_room = np.append(self.has_room, np.zeros(missing, dtype=np.bool_))
+        groups = expected.problem.layout.groups
+        for number in numbers[~self.has_room[numbers]].tolist():
+            way = self.ways[number]
+            self.room[number], self.has_room[number] = expected.by_devices(groups[way.group], way.after), True
+        return self.room[numbers]
 
 
 @dataclass(slots=True, eq=False)
@@ -114,18 +133,16 @@ class NodeWaySearch:
     problem: Problem
     steps: int
 
-    def ways(self, pod_class: PodClass, node: int, kept: KeptWays, most: int) -> NodeWays:
-        """Return the ways to serve a pod on a node; raise `TooManyWaysError` for more than `most`."""
+    def ways(self, pod_class: PodClass, node: int, kept: KeptWays, most: int) -> range:
+        """Return the numbers of the ways to serve a pod on a node; raise `TooManyWaysError` for more than `most`."""
         number = int(self.problem.available.kind_of[node])
-        found = kept.numbered.get(number)
+        found = kept.by_state.get(self.problem.available.kinds[number])
         if found is None:
-            key = self.problem.available.kinds[number]
-            found = kept.by_state.get(key)
-            if found is not None:
-                kept.note(number, found)
-        return self._found(pod_class, node, kept, most) if found is None else found
+            return self._found(pod_class, node, kept, most)
+        kept.note(number, found)
+        return found
 
-    def _found(self, pod_class: PodClass, node: int, kept: KeptWays, most: int) -> NodeWays:
+    def _found(self, pod_class: PodClass, node: int, kept: KeptWays, most: int) -> range:
         problem, group = self.problem, self.problem.group(node)
         is_complete = all(
             are_complete(problem.requests.components[each.component], problem.options(each.component, group))
@@ -133,10 +150,11 @@ class NodeWaySearch:
         )
         uses = kept.uses if is_complete else {}
         listed = islice(self._enumerated(pod_class.parts, node, kept), most + 1)
-        found = NodeWays(tuple(self._way(pod_class.parts, node, uses, each) for each in listed))
-        if len(found.ways) > most:
+        ways = [self._way(pod_class.parts, node, uses, each) for each in listed]
+        if len(ways) > most:
             raise TooManyWaysError
-        if is_complete and len(found.ways) <= problem.params.exhaustive_ways:
+        found = kept.add(ways)
+        if is_complete and len(found) <= problem.params.exhaustive_ways:
             kept.by_state[group.index, problem.available.states[node]] = found
             kept.note(int(problem.available.kind_of[node]), found)
         return found
@@ -149,7 +167,7 @@ class NodeWaySearch:
         use = uses.get((group.index, picks))
         if use is None:
             use = uses[group.index, picks] = use_of(self.problem, ServedComponents(node, group, parts, picks))
-        return NodeWay(picks, after, use)
+        return NodeWay(picks, after, use, group.index)
 
     def _enumerated(self, parts: tuple[Part, ...], node: int, kept: KeptWays) -> Iterator[tuple[Picks, State]]:
         problem, group, steps = self.problem, self.problem.group(node), self.steps

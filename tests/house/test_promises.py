@@ -128,6 +128,12 @@ def test_documents_link_to_what_is_there(document: str) -> None:
     assert [(place.name, name) for place, name in sections if name not in _anchors(place)] == []
 
 
+@pytest.mark.parametrize("document", [*house.DOCUMENTS, "CHANGELOG.md", "examples/README.md"])
+def test_documents_are_merged_to_the_end(document: str) -> None:
+    text = (house.ROOT / document).read_text(encoding="utf-8")
+    assert re.findall(r"^(?:<{7}|={7}|>{7})(?: .*)?$", text, re.MULTILINE) == []
+
+
 def _anchors(document: Path) -> set[str]:
     """The names by which links reach the headings of a page."""
     return set(map(anchor, re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)))

@@ -42,6 +42,7 @@ def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
     """Nodes, devices and pods that only this test knows; gone afterwards."""
     installed = control_plane.request("GET", "/api/v1/namespaces/dovetail-system/pods")["items"]
     assert installed == [], "a test before has left pods of an installation"
+    control_plane.kubectl("-n", "dovetail-system", "delete", "lease", "dovetail", "--ignore-not-found")  # no leader
     made = World(control_plane, namespace)
     yield made
     made.clear()

@@ -291,12 +291,12 @@ def test_a_live_pod_is_explained(growing: World, account: Path, capsys: pytest.C
 
 
 def test_a_pod_whose_scheduler_is_not_the_configured_one_waits_and_is_told_what_to_write(
-    growing: World, account: Path, capsys: pytest.CaptureFixture[str]
+    growing: World, account: Path, own_lease: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    growing.pod("p")
-    name = f"{growing.namespace}/p"
+    growing.pod("p", schedulerName="dovetail")
+    asked = ["explain", "pod", f"{growing.namespace}/p", f"--kubeconfig={account}", f"--config={own_lease}"]
 
-    assert main(["explain", "pod", name, f"--kubeconfig={account}"]) == 3, "the account may not list all kinds"
+    assert main(asked) == 3, "the account may not list all kinds"
 
-    told = f"Pod {name} waits: Dovetail schedules no pod with schedulerName {growing.scheduler}: it serves dovetail."
-    assert " ".join(capsys.readouterr().out.split()).startswith(told)
+    told = f"Pod {growing.namespace}/p waits: Dovetail schedules no pod with schedulerName dovetail: it serves "
+    assert " ".join(capsys.readouterr().out.split()).startswith(f"{told}{growing.scheduler}. Write schedulerName:")

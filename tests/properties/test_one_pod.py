@@ -1,6 +1,5 @@
 """The exhaustive search for one pod gives what relaxation and exact model prove, and no plan that breaks a rule."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -24,6 +23,11 @@ from solver.domain import (
     SearchStage,
     Snapshot,
 )
+from solver.model.fragmentation import Uses
+from solver.model.objective import CountedSolution
+from solver.problem.problem import Problem
+from solver.search import exhaustive
+from solver.solution import Solution
 from solver.verify import check
 from tests.support import builders as b
 from tests.support.expected_pods import expecting, kinds_of
@@ -157,13 +161,13 @@ def test_nodes_are_told_apart_by_the_partitions_that_they_still_have() -> None:
     assert plan.report.stages == (SearchStage.EXHAUSTIVE,)
 
 
-def nodes_in_use(*amounts: int) -> list[b.SnapshotObject]:
-    """Make nodes with a device each, of which so much is in use."""
+def nodes_in_use(*amounts: int, is_alike: bool = False) -> list[b.SnapshotObject]:
+    """Make nodes with a device each, of which so much is in use; they have as much cpu where they are alike."""
     return [
         each
         for at, used in enumerate(amounts)
         for each in (
-            b.node(f"n{at}"),
+            b.node(f"n{at}", cpu=1 if is_alike else 1 + at),
             b.resource_slice(f"n{at}", b.device("gpu-0", capacities={"milli": 1000}, is_shareable=True)),
             b.held(
                 f"of-n{at}",
@@ -175,24 +179,45 @@ def nodes_in_use(*amounts: int) -> list[b.SnapshotObject]:
 
 
 @pytest.mark.parametrize(
-    ("amounts", "params", "is_searched"),
+    ("nodes", "params", "is_searched"),
     [
-        (range(1, 301), SearchParams(), True),
-        (range(1, 301), SearchParams(exhaustive_expected_ways=300, exhaustive_steps=300), True),
-        (range(1, 301), SearchParams(exhaustive_steps=299), False),
-        (range(1, 301), SearchParams(exhaustive_expected_ways=299), False),
-        ([1] * 300, SearchParams(exhaustive_expected_pairs=300), True),
-        ([1] * 300, SearchParams(exhaustive_expected_pairs=299), False),
+        (nodes_in_use(*range(1, 301)), SearchParams(), True),
+        (nodes_in_use(*range(1, 301)), SearchParams(exhaustive_expected_ways=300, exhaustive_steps=300), True),
+        (nodes_in_use(*range(1, 301)), SearchParams(exhaustive_steps=299), False),
+        (nodes_in_use(*range(1, 301)), SearchParams(exhaustive_expected_ways=299), False),
+        (nodes_in_use(*[1] * 300), SearchParams(exhaustive_expected_pairs=300), True),
+        (nodes_in_use(*[1] * 300), SearchParams(exhaustive_expected_pairs=299), False),
+        (nodes_in_use(*[1] * 300, is_alike=True), SearchParams(exhaustive_expected_pairs=1), True),
     ],
-    ids=["as shipped", "enough", "steps", "ways", "like nodes", "too many like nodes"],
+    ids=["as shipped", "enough", "steps", "ways", "equal devices", "too many with equal devices", "equal nodes"],
 )
 def test_where_pods_are_expected_many_ways_are_compared(
-    amounts: Sequence[int], params: SearchParams, *, is_searched: bool
+    nodes: list[b.SnapshotObject], params: SearchParams, *, is_searched: bool
 ) -> None:
     """Rows for the room of each of these nodes would make the exact model take seconds."""
     claim = b.claim("c", b.request("gpu", capacity={"milli": 100}))
-    kind = ExpectedPod(share=1000, device_requests=(b.request("gpu", capacity={"milli": 1}),))
-    snapshot = b.snapshot(*nodes_in_use(*amounts), b.gpu_class(), claim)
+    asked = (b.request("gpu", capacity={"milli": 1}),)
+    kind = ExpectedPod(share=1000, requests=(("cpu", 1),), device_requests=asked)
+    snapshot = b.snapshot(*nodes, b.gpu_class(), claim)
     plan = solve(snapshot, b.batch(b.pod("p", "c")), Policy(expected=(kind,)), replace(PATIENT, params=params))
     assert (plan.report.stages == (SearchStage.EXHAUSTIVE,)) is is_searched
     assert len(plan.placements) == 1
+
+
+def test_levels_of_devices_are_asked_once_for_all_nodes_that_serve_a_pod_alike(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The pod takes the same of each of 101 nodes, and room for what is expected of all but the last."""
+    counted = list[Solution]()
+
+    def counting(problem: Problem, solution: Solution, uses: Uses) -> CountedSolution:
+        counted.append(solution)
+        return CountedSolution(problem, solution, uses)
+
+    monkeypatch.setattr(exhaustive, "CountedSolution", counting)
+    claim = b.claim("c", b.request("gpu", capacity={"milli": 100}))
+    kind = ExpectedPod(share=1000, device_requests=(b.request("gpu", capacity={"milli": 601}),))
+    snapshot = b.snapshot(*nodes_in_use(*range(300, 401)), b.gpu_class(), claim)
+    plan = solve(snapshot, b.batch(b.pod("p", "c")), Policy(expected=(kind,)), PATIENT)
+    assert plan.report.stages == (SearchStage.EXHAUSTIVE,)
+    assert len(counted) == 3, "no way, one for all until they differ in what is lost, and the best then"

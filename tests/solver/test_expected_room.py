@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from solver import SolverCache, solution, solve
-from solver.arrays import Amounts
+from solver.arrays import Amounts, Floats
 from solver.domain import EXPECTED_ROOM, SPREAD, Claim, ExpectedPod, Policy
 from solver.problem.expected_room import ExpectedRoom
 from solver.problem.problem import Problem
@@ -172,7 +172,7 @@ def test_what_is_expected_is_described_once_for_a_policy_and_its_device_classes(
 def test_from_one_pod_to_the_next_only_nodes_that_changed_are_counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     counted, fitting = list[int](), ExpectedRoom.by_resources
 
-    def by_resources(self: ExpectedRoom, nodes: Amounts) -> Amounts:
+    def by_resources(self: ExpectedRoom, nodes: Amounts) -> Floats:
         counted.append(len(nodes))
         return fitting(self, nodes)
 

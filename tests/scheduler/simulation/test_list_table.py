@@ -220,6 +220,14 @@ def test_products_that_begin_alike_keep_their_ends(monkeypatch: pytest.MonkeyPat
     assert [line.split()[-1] for line in to.getvalue().splitlines()[1:]] == ["A100-….5gb", "A100-…10gb"]
 
 
+def test_the_profile_of_a_partition_stays_whole_where_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = (ListColumn("NAME", is_copied=True), ListColumn("TYPE", is_product=True))
+    parts = [f"NVIDIA A100-SXM4-80GB {profile}" for profile in ("1g.10gb", "2g.20gb")]
+    to = terminal(monkeypatch, 20)
+    show(columns, [(f"gpu-{number}", part) for number, part in enumerate(parts)], to)
+    assert [line.split()[-1] for line in to.getvalue().splitlines()[1:]] == ["A100-…1g.10gb", "A100-…2g.20gb"]
+
+
 def test_a_name_that_no_other_column_stands_beside_takes_the_gaps_or_a_line_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -230,7 +238,7 @@ def test_a_name_that_no_other_column_stands_beside_takes_the_gaps_or_a_line_of_i
     )
     to = terminal(monkeypatch, 30)
     show(columns, [("hami-core.project-hami", "4", "0")], to)
-    assert to.getvalue().splitlines() == ["CLASS", "FREE  HELD", "hami-core.project-hami", "   4     0"]
+    assert to.getvalue().splitlines() == ["CLASS", "  FREE  HELD", "hami-core.project-hami", "     4     0"]
     to = terminal(monkeypatch, 32)
     show(columns, [("hami-core.project-hami", "4", "0")], to)
     assert max(map(len, to.getvalue().splitlines())) == 32

@@ -1,7 +1,7 @@
 """What NVIDIA's driver `gpu.nvidia.com` publishes: whole GPUs, and MIG devices that were cut before it started."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from e2e.fleet.pci import NUMA_NODE, PCI_BUS_ID, PCIE_ROOT, Slot, gpu_slots
 from e2e.fleet.shape import (
@@ -50,6 +50,8 @@ H100 = Model(
     "81559Mi",
     Machine(instance_type="hgx-h100-8", cpu=192, memory_gib=2048, disk_gib=7168),
 )
+_NVLINK_H100 = replace(H100, machine=replace(H100.machine, instance_type="nvl-h100-8"))
+"""It has no network cards: on a type of machines each driver publishes devices of all or of none."""
 A100_40GB = Model(
     "NVIDIA A100-SXM4-40GB",
     "Ampere",
@@ -103,7 +105,7 @@ def gpu_node(
 
 def nvlink_node(name: str, clique: str, *, gpus: int = 8) -> Fleet:
     """Make a node with whole GPUs of one NVLink domain, kept for jobs that need one: by its label and a taint."""
-    made = gpu_node(name, gpus=gpus)
+    made = gpu_node(name, model=_NVLINK_H100, gpus=gpus)
     (bare,) = made.nodes
     labels = {**bare["metadata"]["labels"], "nvidia.com/gpu.clique": clique}
     taint = {"key": "nvidia.com/nvlink-domain", "effect": "NoSchedule"}

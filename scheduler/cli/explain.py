@@ -1,9 +1,9 @@
-"""`dovetail explain pod/NAME`: why a pod or gang waits and what would let it in, or why a pod is where it is."""
+"""`dovetail explain OBJECT`: why a pod or gang waits and what would let it in, or why a pod is where it is."""
 
 import argparse
 import sys
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from scheduler.cli.arguments import (
     TABLE,
@@ -13,18 +13,26 @@ from scheduler.cli.arguments import (
     cluster_access,
     completed,
     refuse,
+    say,
     warn,
 )
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.sources.configuration import Configuration, ConfigurationReader, add_configured_cluster
 from scheduler.cli.sources.targets import Target, TargetKind, add_target, target_of
 
-_KINDS: Final = (TargetKind.POD, TargetKind.POD_GROUP)
+if TYPE_CHECKING:  # these take a second to import
+    from collections.abc import Sequence
+
+    from solver.domain import Pod
+
+_MOST_NAMES: Final = 4
+_KINDS: Final = (TargetKind.POD, TargetKind.POD_GROUP, TargetKind.OWNER)
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = (
+        "Of a Job, a Deployment or another object that makes pods it explains the gang, else the first pod that waits. "
         "Nothing is written to the cluster. Exit status: 0 the pod or gang runs or would be placed, 1 it waits, 2 it "
         "cannot be found or read, 3 the answer may be wrong, as a warning says."
     )
@@ -47,6 +55,11 @@ def execute(options: argparse.Namespace) -> int:
     seen = _live(options, access, target) if access else _from_file(options.snapshot)
     if seen is None:
         return ExitStatus.WRONG
+    if target.kind is TargetKind.OWNER:
+        found = _of_owner(target, seen)
+        if found is None:
+            return ExitStatus.WRONG
+        target = found
     if target.kind is TargetKind.POD_GROUP:
         return _gang(options, target, seen)
     return _pod(options, target, seen)
@@ -77,16 +90,53 @@ class _Seen(NamedTuple):
         if self.configured is not None:
             self.configured.warn_of_no_scheduler()
 
-    def completed(self, status: int) -> int:
-        """Return the exit status of an answer."""
+    def completed(self, *, waits: bool) -> int:
+        """Return the exit status of an answer about pods that wait, or run or would be placed."""
+        status = ExitStatus.NO if waits else ExitStatus.OK
         return completed(status, self.forbidden, is_configured=self.is_known)
+
+    @property
+    def places_nothing(self) -> bool:
+        """Whether no scheduler places a pod that would be placed."""
+        return self.configured is not None and self.configured.places_nothing
+
+
+def _of_owner(target: Target, seen: _Seen) -> Target | None:
+    """Return the gang of what makes pods, else the first pod that waits, else the first one; None, said, without."""
+    from scheduler.cli.sources import absent_objects  # noqa: PLC0415 - the solver takes a second
+    from scheduler.kube.pod_writes import PendingPod  # noqa: PLC0415 - as above
+    from scheduler.queue import in_queue_order  # noqa: PLC0415 - as above
+    from scheduler.simulation.owned_pods import owned  # noqa: PLC0415 - as above
+    from solver.domain import wording  # noqa: PLC0415 - as above
+
+    if seen.asked is None:
+        missing = ", ".join(seen.forbidden)
+        refuse(f"explain: the pods of {target} are not known without the rights to list {missing}: name a pod")
+        return None
+    pods = in_queue_order(owned(seen.known.pods, target.owner, target.namespace, target.name))
+    if not pods:
+        refuse(f"explain: {absent_objects.without_pods(target, seen.known)}")
+        return None
+    gangs = sorted({pod.gang.name for pod in pods if pod.gang is not None})
+    if len(gangs) > 1:
+        refuse(f"explain: {target} has the gangs {wording.shortened(gangs, _MOST_NAMES)}: write gang/{gangs[0]}")
+        return None
+    if gangs:
+        return Target(TargetKind.POD_GROUP, target.namespace, gangs[0])
+    waiting = [pod for pod in pods if not (pod.node_name or pod.is_terminal or pod.is_deleting)]
+    first = next(iter(waiting or [pod for pod in pods if pod.node_name] or pods))
+    if len(pods) > 1:
+        say(f"{target} has {len(pods)} pods, and {len(waiting) or 'none'} of them wait: this is pod {first.id.name}")
+    seen.pods.setdefault(first.id, PendingPod(first, None))
+    return Target(TargetKind.POD, target.namespace, first.id.name)
 
 
 def _pod(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
     from scheduler.cli.sources import absent_objects  # noqa: PLC0415 - the solver takes a second
     from scheduler.simulation import explanation, explanation_output, printing  # noqa: PLC0415 - as above
+    from solver.domain import PodId  # noqa: PLC0415 - and this
 
-    pod = seen.pods.get(target[1:])
+    pod = seen.pods.get(PodId(target.namespace, target.name))
     if pod is None:
         missing = absent_objects.absent(target, seen.known)
         if seen.is_live and missing == f"{target} does not exist":
@@ -94,13 +144,14 @@ def _pod(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
         return refuse(f"explain: {missing}")
     seen.warn_of_no_scheduler()
     found = explanation.of_pod(seen.asked, pod, seen.warnings.get(pod.pod.id, ()), is_live=seen.is_live)
-    if not (found.pod.node_name or found.pod.is_terminal or found.pod.is_deleting):
+    is_pending = not (found.pod.node_name or found.pod.is_terminal or found.pod.is_deleting)
+    if is_pending:
         found = found._replace(unserved=seen.unserved)
     if options.output in {TABLE, WIDE}:
         explanation_output.show(found, sys.stdout, is_wide=options.output == WIDE)
     else:
         sys.stdout.write(printing.text("Explanation", explanation_output.document(found), options.output))
-    return seen.completed(ExitStatus.NO if found.waits else ExitStatus.OK)
+    return seen.completed(waits=found.waits or (is_pending and seen.places_nothing))
 
 
 def _gang(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
@@ -110,7 +161,7 @@ def _gang(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
 
     if seen.asked is None:
         warn("a gang can be explained only with the rights to list these kinds")
-        return seen.completed(ExitStatus.NO)
+        return seen.completed(waits=True)
     name = PodId(target.namespace, target.name)
     objects = explanation.GangObjects(seen.pods.values(), seen.groups, seen.is_live, seen.unserved)
     found = explanation.of_gang(seen.asked, name, objects, explanation.MOST_KINDS if options.output == TABLE else None)
@@ -121,7 +172,7 @@ def _gang(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
         explanation.show_gang(found, sys.stdout, is_wide=options.output == WIDE)
     else:
         sys.stdout.write(printing.text("GangExplanation", explanation.gang_document(found), options.output))
-    return seen.completed(ExitStatus.NO if found.waits else ExitStatus.OK)
+    return seen.completed(waits=found.waits or (bool(found.waiting) and seen.places_nothing))
 
 
 def _from_file(path: Path) -> _Seen | None:
@@ -150,18 +201,15 @@ def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
     from scheduler.cli.sources.absent_objects import KnownObjects  # noqa: PLC0415 - as above
     from scheduler.simulation import case_builder, explanation, simulator  # noqa: PLC0415 - as above
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
-    from scheduler.simulation.moves import planned_moves  # noqa: PLC0415 - as above
     from solver.domain import Namespace, PodGroup  # noqa: PLC0415 - and this
 
     missing = explanation.NEEDED & set(found.forbidden)
     if missing:
         return _Seen(None, pods, warnings, forbidden=found.forbidden, known=KnownObjects())
     made = case_builder.CaseBuilder.of(found, documents.ManifestFiles())
-    kind = "gang" if target.kind is TargetKind.POD_GROUP else "pod"
-    object_name = f"{target.namespace}/{target.name}"
-    wanted = planned_moves.scheduler_of(made.pods, kind, object_name)
+    asked = _meant(made.pods, target)
+    wanted = next((pod.scheduler_name for pod in asked), "")
     configured = running.chosen(wanted)
-    asked = planned_moves.pods_meant(made.pods, kind, object_name)
     is_picked_up = any(pods[each.id].condition for each in asked if each.id in pods)
     name, settings, unserved = configured.serving(wanted, is_picked_up=is_picked_up)
     groups = tuple(change.value for change in found.changes if isinstance(change.value, PodGroup))
@@ -180,3 +228,14 @@ def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
         known=known,
         unserved=unserved,
     )
+
+
+def _meant(pods: "Sequence[Pod]", target: Target) -> "tuple[Pod, ...]":
+    """Return the pods that a command is about."""
+    from scheduler.simulation.moves import planned_moves  # noqa: PLC0415 - as above
+    from scheduler.simulation.owned_pods import owned  # noqa: PLC0415 - as above
+
+    if target.kind is TargetKind.OWNER:
+        return owned(pods, target.owner, target.namespace, target.name)
+    kind = "gang" if target.kind is TargetKind.POD_GROUP else "pod"
+    return planned_moves.pods_meant(pods, kind, f"{target.namespace}/{target.name}")

@@ -44,8 +44,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Nothing is written to the cluster. Exit status, about the pods of the file only: 0 they would start now (with "
         "--count N: so many copies, with max: at least one; with --add-nodes: with the nodes), 1 they would not, as "
-        "where no Dovetail serves their schedulerName, 2 a manifest is invalid or cannot be read, 3 the answer may be "
-        "wrong, as a warning says."
+        "where no Dovetail runs or serves their schedulerName, 2 a manifest is invalid or cannot be read, 3 the answer "
+        "may be wrong, as a warning says."
     )
     add_manifests(parser, "YAML or JSON manifests of the pods, a folder of manifests, or - for standard input")
     parser.add_argument(
@@ -96,7 +96,7 @@ def execute(options: argparse.Namespace) -> int:
         return ExitStatus.WRONG if asked.problems else refuse(nothing)
     running = ConfigurationReader(options, access)
     found = None if access is None else live_cluster.fetch(access, meanwhile=(running.read, live_cluster.load_solver))
-    from scheduler.simulation import case_builder, fitting, simulator  # noqa: PLC0415 - the solver takes a second
+    from scheduler.simulation import case_builder, case_warnings, fitting, simulator  # noqa: PLC0415 - the solver takes a second
 
     found = found or case_builder.CaseBuilder.as_cluster(of_cluster)
     made = case_builder.CaseBuilder.of(found, asked)
@@ -107,17 +107,18 @@ def execute(options: argparse.Namespace) -> int:
     report(misspelt, ())
     case = made.case(serving.name, made.own if serving.unserved else ())
     if not case.own:
-        report(case.warnings, case.problems)
+        report((*case.warnings, *case_warnings.of_pods(case, serving.name)), case.problems)
         return refuse(f"fit: {', '.join(map(str, paths))}: no pod waits for scheduler {serving.name}")
     configured.warn_of_no_scheduler()
     record = simulator.recorded(case, serving.settings, serving.name, running.reservations(made.pods))
-    about = _Decided(case, _in_place(case, record, made.gone), serving, made.quotas)
+    about = _Decided(case, _in_place(case, record, made.gone, serving.name), serving, made.quotas)
     if options.add_nodes:
         karpenter = karpenter if access is None else shape_arguments.live_objects(access)
         status = _with_nodes(options, about, karpenter)
     else:
         status = _as_it_is(options, about, wanted)
-    status = ExitStatus.NO if misspelt else status
+    is_placed_by_none = configured.places_nothing and not options.scheduler_name and about.file.own
+    status = ExitStatus.NO if misspelt or is_placed_by_none else status
     return ExitStatus.WRONG if case.problems else completed(status, found.forbidden, is_configured=running.is_known)
 
 
@@ -132,13 +133,16 @@ def _scheduler_of(made: "CaseBuilder", running: ConfigurationReader) -> str:
         raise UsageError(f"{error}: choose with --scheduler-name{slips}") from error
 
 
-def _in_place(case: "SimulationCase", record: "Record", gone: "Sequence[Pod | Claim]") -> "FileInPlace":
+def _in_place(
+    case: "SimulationCase", record: "Record", gone: "Sequence[Pod | Claim]", scheduler_name: str
+) -> "FileInPlace":
     """Leave pods of the file that run where they are, and print what is odd and wrong about the file."""
     from scheduler.simulation import case_warnings, fitting  # noqa: PLC0415 - as above
 
     file = fitting.in_place(record, case.own, gone)
     anew = set(case_warnings.decided_anew(gone)) if file.running else set()
-    report([each for each in case.warnings if each not in anew], case.problems)
+    of_pods = case_warnings.of_pods(case, scheduler_name)
+    report((*(each for each in case.warnings if each not in anew), *of_pods), case.problems)
     return file
 
 

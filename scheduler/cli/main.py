@@ -218,6 +218,8 @@ class _Parser(argparse.ArgumentParser):
             having = [each for each in COMMANDS if self.command and known and self.is_option_of(each, option)]
             others = f". {_listed(having)} {'have' if len(having) > 1 else 'has'} {option}" if having else ""
             why = " for a running scheduler, which answers no other question" if option in _OF_SCHEDULER else ""
+            if "--namespace" in command.option_names() and (namespace := _namespace_among(words, unknown[0])):
+                command.error(f"unrecognized arguments: {' '.join(unknown)}. For one namespace write -n {namespace}")
             command.error(
                 f"unrecognized arguments: {' '.join(unknown)}{others + why if others else _meant(option, known)}"
             )
@@ -241,6 +243,17 @@ class _Parser(argparse.ArgumentParser):
 def _listed(names: Sequence[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def _namespace_among(words: Sequence[str], unknown: str) -> str:
+    """Return the namespace that an unknown word, or it and its neighbour, names as `ns/x` or `ns x`; "" without one."""
+    from scheduler.cli.sources.targets import TargetKind, kind_of  # noqa: PLC0415 - only wrong arguments need it
+
+    at = words.index(unknown)
+    kind, _, name = unknown.partition("/")
+    if kind_of(kind) == TargetKind.NAMESPACE:
+        return name or "".join(words[at + 1 : at + 2])
+    return unknown if at and kind_of(words[at - 1]) == TargetKind.NAMESPACE else ""
 
 
 def _meant(name: str, known: Iterable[str]) -> str:

@@ -1,7 +1,6 @@
 """`dovetail page`: the map, the queue and the last decisions as a web page that follows the cluster."""
 
 import argparse
-import asyncio
 import contextlib
 import datetime as dt
 import signal
@@ -55,6 +54,8 @@ def execute(options: argparse.Namespace) -> int:
     address = _address(options.listen, has_tokens=bool(options.tls_cert_file))
     if bool(options.tls_cert_file) != bool(options.tls_key_file):
         raise UsageError("give both --tls-cert-file and --tls-key-file, or none of them")
+    import asyncio  # noqa: PLC0415 - completion needs none of it
+
     asyncio.run(_serve(options, fleet_arguments.configured(options), address))
     return ExitStatus.OK
 
@@ -76,6 +77,8 @@ def _address(text: str, *, has_tokens: bool) -> "Address":
 
 
 async def _serve(options: argparse.Namespace, configured: "Configuration", address: "Address") -> None:
+    import asyncio  # noqa: PLC0415 - completion needs none of it
+
     from scheduler.page import fit_questions, live_fleet, page_server, page_watches  # noqa: PLC0415 - the solver takes a while to import
 
     settings, stopped = configured.settings, asyncio.Event()

@@ -95,7 +95,7 @@ def _with_nodes(options: argparse.Namespace, access: Any, namespace: str) -> int
 
     running = ConfigurationReader(options, access)
     found = live_cluster.fetch(access, meanwhile=(running.read, live_cluster.load_solver))
-    from scheduler.simulation import simulator  # noqa: PLC0415 - the solver takes a second
+    from scheduler.simulation import case_warnings, queue_listing, simulator  # noqa: PLC0415 - the solver takes a second
     from scheduler.simulation.adding import node_additions  # noqa: PLC0415 - as above
     from scheduler.simulation.case_builder import CaseBuilder  # noqa: PLC0415 - as above
     from scheduler.simulation.manifests.documents import ManifestFiles  # noqa: PLC0415 - as above
@@ -107,13 +107,10 @@ def _with_nodes(options: argparse.Namespace, access: Any, namespace: str) -> int
         _scheduler(made.pods, options.scheduler_name or list(configured.settings.scheduler_names))
     )
     case = made.case(name)
-    selected = options.selector
-    own = frozenset(
-        pod.id
-        for pod in case.batch.pods
-        if namespace in {"", pod.id.namespace} and (selected is None or selected.matches(dict(pod.labels)))
-    )
-    report(case.warnings, case.problems)
+    own = frozenset(pod.id for pod in queue_listing.asked(case.batch.pods, namespace, options.selector))
+    left_out = queue_listing.asked(case.left_out, namespace, options.selector)
+    others = case_warnings.other_schedulers(left_out, name)
+    report((*case.warnings, *others, *case.preferences), case.problems)
     if not own:
         sys.stdout.write(f"No pod waits for scheduler {name}.\n")
         return completed(ExitStatus.OK, found.forbidden, is_configured=configured.is_known)
@@ -121,7 +118,8 @@ def _with_nodes(options: argparse.Namespace, access: Any, namespace: str) -> int
     record = simulator.recorded(case, settings, name, running.reservations(made.pods))
     answer = node_additions.find(record, own, nodes)
     shape_arguments.printed(answer, options.output)
-    status = ExitStatus.OK if answer.starts else ExitStatus.NO
+    is_placed_by_none = configured.places_nothing and not options.scheduler_name
+    status = ExitStatus.OK if answer.starts and not is_placed_by_none else ExitStatus.NO
     return completed(status, found.forbidden, is_configured=running.is_known)
 
 

@@ -21,12 +21,13 @@ from scheduler.cli.arguments import (
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.sources.configuration import ConfigurationReader, add_configured_cluster
 from scheduler.cli.sources.object_names import complete_names
+from scheduler.cli.sources.targets import TargetKind, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from scheduler.settings import Settings
-    from solver.domain import QuotaState
+    from solver.domain import Pod, QuotaState
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +40,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     action = parser.add_argument("name", nargs="?", metavar="NAME", help="only this quota and those below it")
     complete_names(action, "devicequota")
     add_manifests(parser, "use manifests instead of the live cluster; may be repeated", is_single=True)
-    add_namespace(parser, "the objects in the files that name none")
+    add_namespace(parser, "the quota to show; with -f of the objects in the files that name none")
     add_configured_cluster(parser)
     parser.add_argument(
         "--scheduler-name",
@@ -55,6 +56,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Read, count and print."""
     paths = manifests(options)
+    of_namespace = _asked_namespace(options, is_live=not paths)
     access = None if paths else cluster_access(options)
     running = ConfigurationReader(options, access)
     from scheduler.change import Kind  # noqa: PLC0415 - the values take a while to import
@@ -62,40 +64,85 @@ def execute(options: argparse.Namespace) -> int:
 
     found = live_cluster.ClusterObjects() if access is None else live_cluster.fetch(access, meanwhile=(running.read,))
     configured = running.chosen(options.scheduler_name)
-    name, settings = configured.served(options.scheduler_name)
+    scheduler_name, settings = configured.served(options.scheduler_name)
     from scheduler.simulation import (  # noqa: PLC0415 - the solver takes a second to import
         case_builder,
+        case_warnings,
         printing,
         simulator,
     )
     from scheduler.simulation.quotas import next_reclaims, quota_document, quota_listing  # noqa: PLC0415 - as above
     from solver import quotas_of  # noqa: PLC0415 - as above
 
-    case = case_builder.CaseBuilder.of(found, read_manifests(options, access)).case(name)
+    case = case_builder.CaseBuilder.of(found, read_manifests(options, access)).case(scheduler_name)
     report(case.warnings, case.problems)
     if "devicequotas" in found.forbidden:
         raise UsageError("devicequotas may not be listed")
     if access is not None and not found.served.has(Kind.QUOTAS):
         say("the cluster has no DeviceQuotas: deploy/components/device-quotas defines them")
-    asked = simulator.recorded(case, settings, name)
+    asked = simulator.recorded(case, settings, scheduler_name)
     every = quotas_of(asked.snapshot, asked.batch.pods, asked.policy)
-    states = _below(every, options.name) if options.name else every
-    if options.name and not states:
-        say(f"quota: there is no DeviceQuota {options.name}")
+    states = _chosen(every, options.name, of_namespace)
+    if not states and (options.name or of_namespace):
+        say(f"quota: {_absent(every, options.name, of_namespace)}")
         return ExitStatus.NO
+    left_out = _of_quotas(case.left_out, states, configured.scheduler_names or settings.scheduler_names)
+    report(case_warnings.other_schedulers(left_out, scheduler_name), ())
     reclaims = next_reclaims.NextReclaims()
     if not options.no_reclaim:
         reclaims = next_reclaims.next_reclaims(asked, every, {state.quota for state in states})
     reclaiming = [each for each in settings.scheduler_names if _reclaims(settings, each)]
     if options.output in {TABLE, WIDE}:
-        said = _without_reclaim(name, reclaiming)
+        said = _without_reclaim(scheduler_name, reclaiming)
         quota_listing.show(states, reclaims, sys.stdout, is_wide=options.output == WIDE, without_reclaim=said)
     else:
-        made = quota_document.document(states, reclaims, may_reclaim=name in reclaiming, reclaiming=reclaiming)
+        made = quota_document.document(
+            states, reclaims, may_reclaim=scheduler_name in reclaiming, reclaiming=reclaiming
+        )
         sys.stdout.write(printing.text("QuotaList", made, options.output))
     if case.problems:
         return ExitStatus.WRONG
     return completed(ExitStatus.OK, found.forbidden, is_configured=configured.is_known)
+
+
+def _asked_namespace(options: argparse.Namespace, *, is_live: bool) -> str:
+    """Return the namespace whose quota is asked for, "" without one. Raise `UsageError`."""
+    kind, slash, name = (options.name or "").partition("/")
+    if slash:
+        meant = f"; for the quota of a namespace write -n {name}" if kind_of(kind) == TargetKind.NAMESPACE else ""
+        raise UsageError(f"{options.name!r} is no name of a DeviceQuota: write one without /{meant}")
+    if not (is_live and options.namespace):
+        return ""
+    if options.name:
+        raise UsageError("a NAME and -n choose different quotas: leave one of them out")
+    return str(options.namespace)
+
+
+def _of_quotas(pods: "Iterable[Pod]", states: "Iterable[QuotaState]", served: "Collection[str]") -> "tuple[Pod, ...]":
+    """Return the pods of quotas that wait for a Dovetail: they are missing among those that wait."""
+    namespaces = {each for state in states for each in state.namespaces}
+    return tuple(pod for pod in pods if pod.id.namespace in namespaces and pod.scheduler_name in served)
+
+
+def _chosen(every: "Sequence[QuotaState]", name: str | None, namespace: str) -> "Sequence[QuotaState]":
+    """Return the quota of a name or of a namespace with those below it; without both all quotas."""
+    if namespace:
+        name = next((each.quota for each in every if namespace in each.namespaces), "")
+    return every if name is None else _below(every, name)
+
+
+def _absent(every: "Sequence[QuotaState]", name: str | None, namespace: str) -> str:
+    """Say that there is no such quota, and what may be meant."""
+    from solver.domain import wording  # noqa: PLC0415 - as above
+
+    if namespace:
+        return f"no DeviceQuota counts for namespace {namespace}"
+    of_namespace = next((each.quota for each in every if name in each.namespaces), "")
+    near = wording.nearest(name or "", (each.quota for each in every))
+    meant = f": did you mean {near}?" if near else ""
+    if of_namespace:
+        meant = f"; namespace {name} has quota {of_namespace}: write {of_namespace}, or -n {name}"
+    return f"there is no DeviceQuota {name}{meant}"
 
 
 def _reclaims(settings: "Settings", scheduler_name: str) -> bool:

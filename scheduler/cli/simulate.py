@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from scheduler.cli.arguments import (
+    TABLE,
     add_format,
     add_manifests,
     add_namespace,
@@ -22,6 +23,9 @@ from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.sources.configuration import ConfigurationReader, add_configured_cluster
 
 if TYPE_CHECKING:  # these take a second to import
+    from collections.abc import Sequence
+
+    from scheduler.simulation.simulator import SimulationCase
     from solver.domain import PodId
 
 VERSIONS: Final = ("1.34", "1.35", "1.36", "1.37")
@@ -87,7 +91,7 @@ def execute(options: argparse.Namespace) -> int:
     configured = running.chosen(options.scheduler_name)
     name, settings = configured.served(options.scheduler_name)
     from scheduler.settings.scheduler_names import DEFAULT_SCHEDULER  # noqa: PLC0415 - as above
-    from scheduler.simulation import case_builder, fitting, simulator  # noqa: PLC0415 - the solver takes a second to import
+    from scheduler.simulation import case_builder, case_warnings, fitting, simulator  # noqa: PLC0415 - the solver takes a second
 
     made = case_builder.CaseBuilder.of(found, read_manifests(options, access))
     joining: frozenset[PodId] = frozenset()
@@ -99,7 +103,10 @@ def execute(options: argparse.Namespace) -> int:
             joining = made.own
     misspelt = fitting.misspelt(made, name, configured.scheduler_names)
     case = made.case(name, joining)
-    report((*misspelt, *case.warnings), case.problems)
+    is_about_files = options.from_cluster and bool(paths)
+    nothing = "" if (case.own if is_about_files else case.batch.pods) else _nothing(case, name, misspelt)
+    of_pods = () if nothing and options.output == TABLE else (*misspelt, *case_warnings.of_pods(case, name))
+    report((*of_pods, *case.warnings), case.problems)
     asked = simulator.recorded(case, settings, name, running.reservations(made.pods))
     if options.save is not None:
         try:
@@ -107,22 +114,29 @@ def execute(options: argparse.Namespace) -> int:
         except OSError as error:
             return refuse(f"--save: {options.save}: cannot be written: {error.strerror}")
     decided = simulator.answer(asked)
-    is_about_files = options.from_cluster and bool(paths)
-    status = show(decided.about(case.own) if is_about_files else decided, options.output)
+    status = show(decided.about(case.own) if is_about_files else decided, options.output, nothing)
     if case.problems:
         return ExitStatus.WRONG
     status = ExitStatus.NO if misspelt else status
     return completed(status, found.forbidden, is_configured=running.is_known)
 
 
-def show(found: Any, form: str) -> int:
-    """Print an answer and return its exit status."""
+def _nothing(case: "SimulationCase", name: str, misspelt: "Sequence[str]") -> str:
+    """Say that no pod waits for a scheduler, which pods are left out, and why nobody takes them."""
+    from scheduler.simulation import case_warnings  # noqa: PLC0415 - as above
+
+    others = "".join(f": {each}" for each in case_warnings.other_schedulers(case.left_out, name))
+    return " ".join(f"{each}." for each in (f"No pod waits for scheduler {name}{others}", *misspelt))
+
+
+def show(found: Any, form: str, nothing: str = "") -> int:
+    """Print an answer and return its exit status; `nothing` is said in place of a plan without pods."""
     from scheduler.simulation import plan_output, printing  # noqa: PLC0415 - as above
 
     for defect in found.defects:
         say(f"defect: {defect}; please report it with the file that --save writes")
-    if form == "table":
-        plan_output.show(found, sys.stdout)
+    if form == TABLE:
+        plan_output.show(found, sys.stdout, nothing)
     else:
         sys.stdout.write(printing.text("Plan", plan_output.document(found), form))
     return ExitStatus.NO if found.plan.unplaced or found.defects else ExitStatus.OK

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from scheduler import REPLICAS, version
 from scheduler.cli.arguments import TABLE, add_cluster, add_format, cluster_access, say
 from scheduler.cli.exit_status import ExitStatus
+from scheduler.cli.sources.configuration import add_dovetail_namespace
 
 if TYPE_CHECKING:
     from scheduler.simulation.server_versions import ServerVersions
@@ -19,11 +20,12 @@ _SECONDS: Final = 3.0
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = (
-        "The version of a scheduler is the image of its pods. Exit status: 0 also if the API server does not answer, "
-        "which is said on standard error."
+        "The version of a scheduler is the image of its pods; one that leads outside of the cluster says its own in "
+        "its Lease. Exit status: 0 also if the API server does not answer, which is said on standard error."
     )
     parser.add_argument("--client", action="store_true", help="only this program: ask no API server")
     add_cluster(parser)
+    add_dovetail_namespace(parser, "namespace of the Lease of a scheduler outside of the cluster")
     add_format(parser)
 
 
@@ -38,7 +40,7 @@ def execute(options: argparse.Namespace) -> int:
 
         sys.stdout.write(printing.text("Versions", _document(server), options.output))
     elif server is not None:
-        sys.stdout.write("".join(f"{line}\n" for line in _lines(server)))
+        sys.stdout.write("".join(f"{line}\n" for line in _lines(server, options.dovetail_namespace)))
     return ExitStatus.OK
 
 
@@ -52,7 +54,7 @@ def _server(options: argparse.Namespace) -> "ServerVersions | None":
     from scheduler.simulation import server_versions  # noqa: PLC0415 - the cluster's client takes a while to import
 
     try:
-        return server_versions.read(cluster_access(options), timeout_seconds=_SECONDS)
+        return server_versions.read(cluster_access(options), options.dovetail_namespace, timeout_seconds=_SECONDS)
     except TimeoutError:
         say(f"version: the API server does not answer within {_SECONDS:.0f} s")
     except KubeError as error:
@@ -64,10 +66,16 @@ def _document(server: "ServerVersions | None") -> dict[str, Any]:
     return {"dovetail": version(), "python": platform.python_version(), "server": server}
 
 
-def _lines(server: "ServerVersions") -> list[str]:
+def _lines(server: "ServerVersions", namespace: str) -> list[str]:
     lines = [f"Kubernetes {server.kubernetes} at {server.address}"]
     if server.schedulers is None:
-        return [*lines, "scheduler: you may not list pods"]
-    if not server.schedulers:
-        return [*lines, f"scheduler: no running pod has the label {REPLICAS}"]
-    return lines + [f"scheduler {each.image}, {each.pods} running in {each.namespace}" for each in server.schedulers]
+        lines.append("scheduler: you may not list pods")
+    lines += [f"scheduler {each.image}, {each.pods} running in {each.namespace}" for each in server.schedulers or ()]
+    if (leader := server.outside) is not None:
+        version = leader.version or "of a version that it has not said yet"
+        where = "" if server.schedulers is None else " outside of the cluster"
+        lines.append(f"scheduler {version}: {leader.name} leads{where}, by the Lease in {leader.namespace}")
+    if len(lines) == 1:
+        leads = f"no Lease in {namespace} that you may read has a leader"
+        lines.append(f"scheduler: no running pod has the label {REPLICAS}, and {leads}")
+    return lines

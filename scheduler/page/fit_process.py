@@ -107,6 +107,7 @@ def answer(question: FitQuestion) -> FitAnswer | FitFailure:
     anew = set(case_warnings.decided_anew(made.gone)) if file.running else set()
     warnings = (
         *(each for each in case.warnings if each not in anew),
+        *case_warnings.of_pods(case, name),
         *([read.told.problem] if read.told.problem else []),
         *found.warnings,
     )

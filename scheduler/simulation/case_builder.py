@@ -137,13 +137,16 @@ class CaseBuilder:
             msgspec.structs.replace(pod, scheduler_name=scheduler_name) if pod.id in joining else pod
             for pod in self.pods
         )
-        waiting = self._waiting(tuple(joined), scheduler_name)
+        pending = [pod for pod in joined if not (pod.node_name or pod.is_terminal or pod.is_deleting)]
+        asked = [pod for pod in pending if pod.id in self.own] if self.live and self.own else pending
+        waiting = self._waiting(pending, scheduler_name)
         self.warnings += case_warnings.bound_pods(self._documents(Kind.PODS), cluster)
         if not snapshot.nodes and Kind.NODES not in self.forbidden:
             self.warnings.append(case_warnings.no_node(is_in_cluster=bool(self.live)))
         batch = cluster.with_gangs(Batch(pods=waiting))
         self.warnings += case_warnings.skipped(self.skipped)
-        self.warnings += preference_warnings.of(batch, snapshot.nodes, snapshot.slices)
+        about = tuple(pod for pod in batch.pods if pod.id in {each.id for each in asked})
+        preferring = msgspec.structs.replace(batch, pods=about, gangs=batch.gangs_of(about))
         self.warnings += case_warnings.unlisted(self.unlisted if self.own else ())
         return SimulationCase(
             snapshot=snapshot,
@@ -153,6 +156,8 @@ class CaseBuilder:
             not_made=tuple(self.not_made.items()),
             problems=tuple(self.problems),
             warnings=tuple(dict.fromkeys(self.warnings)),
+            preferences=tuple(preference_warnings.of(preferring, snapshot.nodes, snapshot.slices)),
+            left_out=tuple(pod for pod in asked if pod.scheduler_name != scheduler_name),
         )
 
     def _make_pods(self) -> None:
@@ -383,10 +388,7 @@ class CaseBuilder:
 
     def _waiting(self, pods: Sequence[Pod], scheduler_name: str) -> tuple[Pod, ...]:
         """Return the pods that wait for a scheduler, as its queue would: by priority, then by age."""
-        pending = [pod for pod in pods if not (pod.node_name or pod.is_terminal or pod.is_deleting)]
-        asked = [pod for pod in pending if pod.id in self.own] if self.live and self.own else pending
-        self.warnings += case_warnings.other_schedulers(asked, scheduler_name)
-        ours = [pod for pod in pending if pod.scheduler_name == scheduler_name]
+        ours = [pod for pod in pods if pod.scheduler_name == scheduler_name]
         theirs = (pod for pod in ours if pod.id not in self.own)
         self.unclaimed |= quota_admission.refused_claims(theirs, self.templates, self.quotas)
         known = {*self.templates, *self.wrong_templates} if claim_templates.RESOURCE not in self.forbidden else None

@@ -8,6 +8,7 @@ from scheduler.cluster import ListedCluster
 from scheduler.simulation.manifests import group_rules
 from scheduler.simulation.manifests.documents import Document
 from scheduler.simulation.manifests.fields import metadata, spec, subject, text
+from scheduler.simulation.simulator import SimulationCase
 from scheduler.simulation.workloads.pod_templates import has_ended
 from solver.domain import HOSTNAME, Claim, Pod, PodId, wording
 
@@ -31,9 +32,9 @@ def unmatched_groups(templates: Sequence[Document], groups: Sequence[Document]) 
     yield from (said_of(sources[id(body)], message) for body, message in found)
 
 
-def other_schedulers(pods: Iterable[Pod], scheduler_name: str) -> Iterator[str]:
+def other_schedulers(left_out: Iterable[Pod], scheduler_name: str) -> Iterator[str]:
     """Warn about waiting pods that name another scheduler, and are left out."""
-    others = Counter(pod.scheduler_name for pod in pods if pod.scheduler_name != scheduler_name)
+    others = Counter(pod.scheduler_name for pod in left_out)
     if not others:
         return
     count = others.total()
@@ -43,6 +44,11 @@ def other_schedulers(pods: Iterable[Pod], scheduler_name: str) -> Iterator[str]:
         f"{pods_wait} {other} ({', '.join(sorted(others)[:_SHOWN])}) than {scheduler_name} and "
         f"{'are' if count > 1 else 'is'} left out (see --scheduler-name)"
     )
+
+
+def of_pods(case: SimulationCase, scheduler_name: str) -> tuple[str, ...]:
+    """Return the warnings about the pods that a plan is asked for."""
+    return (*other_schedulers(case.left_out, scheduler_name), *case.preferences)
 
 
 def unlisted(kinds: Sequence[str]) -> Iterator[str]:

@@ -119,15 +119,15 @@ _STATUS: Final = {
 }
 
 
-def show(answer: SimulationResult, to: TextIO) -> None:
-    """Print the table and a summary line."""
+def show(answer: SimulationResult, to: TextIO, nothing: str = "") -> None:
+    """Print the table and a summary line; `nothing` says why no pod is in it."""
     console = printing.console(to)
     answer = printing.visible(_with_shown_claims(answer))
     if answer.plan.placements or answer.plan.unplaced:
         printing.show_table(console, ("POD", "NODE", "DEVICES / WHY IT WAITS"), _rows(answer))
     if any(each.victims for each in answer.plan.preemptions):
         printing.show_table(console, ("EVICTED", "NODE", "WHAT FOR"), _victims(answer))
-    console.print(Text(summary(answer)))
+    console.print(Text(nothing or summary(answer)))
     for line in _others(answer):
         console.print(Text(line))
 

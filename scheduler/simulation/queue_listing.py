@@ -8,7 +8,7 @@ running scheduler knows is in it where that is asked: state, attempts, and its o
 import datetime as dt
 import itertools
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, TextIO
 
 import msgspec
@@ -54,7 +54,8 @@ class UnservedPods(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def __str__(self) -> str:
         """Write the line below the list."""
-        return f"{printing.counted(self.pods, 'more pod')} {'wait' if self.pods > 1 else 'waits'}. {self.message}."
+        wait = "wait" if self.pods > 1 else "waits"
+        return f"{printing.counted(self.pods, 'pod')} {wait} without a scheduler. {self.message}."
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -94,6 +95,11 @@ def unserved_pods(
     return tuple(found)
 
 
+def asked(pods: Iterable[Pod], namespace: str, selector: LabelSelector | None) -> tuple[Pod, ...]:
+    """Return those of some pods that the namespace ("": all) and the selector mean."""
+    return tuple(pod for pod in pods if _is_asked(pod, namespace, selector))
+
+
 def _is_asked(pod: Pod, namespace: str, selector: LabelSelector | None) -> bool:
     return namespace in {"", pod.id.namespace} and (selector is None or selector.matches(dict(pod.labels)))
 
@@ -122,7 +128,7 @@ def show(pods: Sequence[WaitingPod], to: TextIO, now: dt.datetime, *, is_wide: b
     """
     if not pods:
         where = f" in namespace {namespace} (-A shows all namespaces)" if namespace else ""
-        to.write(f"No pod waits{where}.\n")
+        to.write(f"No pod waits for Dovetail{where}.\n")
         return
     shown = [at for at, column in enumerate(COLUMNS) if not namespace or column.head != "NAMESPACE"]
     rows = [_row(each, now) for each in pods] if is_wide else list(_folded(pods, now))

@@ -10,6 +10,7 @@ from scheduler.kube import paths
 from scheduler.kube.access import ClusterAccess, wait_for
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Forbidden
+from scheduler.status.leader_lease import SeenLease, look_at_default_lease
 
 
 class SchedulerImage(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,12 +21,31 @@ class SchedulerImage(msgspec.Struct, frozen=True, kw_only=True):
     pods: int
 
 
+class LeaderVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """Who holds the Lease of a namespace, a pod or a machine; `version` is "" until it has said which it runs."""
+
+    name: str
+    namespace: str
+    version: str
+
+
 class ServerVersions(msgspec.Struct, frozen=True, kw_only=True):
-    """The API server's version and address; `schedulers` is None if the caller may not list pods."""
+    """
+    The API server's version and address, and the schedulers.
+
+    `schedulers` is None if the caller may not list pods, `leader` if nobody leads or the Lease may not be read.
+    """
 
     kubernetes: str
     address: str
     schedulers: tuple[SchedulerImage, ...] | None
+    leader: LeaderVersion | None
+
+    @property
+    def outside(self) -> LeaderVersion | None:
+        """The leader where no pod of its namespace runs a scheduler, as far as is known: a process elsewhere."""
+        pods = {each.namespace for each in self.schedulers or ()}
+        return None if self.leader is None or self.leader.namespace in pods else self.leader
 
 
 class _Metadata(msgspec.Struct):
@@ -50,15 +70,30 @@ class _Pods(msgspec.Struct):
     items: list[_Pod]
 
 
-def read(access: ClusterAccess, *, timeout_seconds: float) -> ServerVersions:
-    """Ask the API server. Raise `KubeError`, or `TimeoutError` if it takes longer than allowed."""
-    return wait_for(_read(access, timeout_seconds))
+def read(access: ClusterAccess, namespace: str, *, timeout_seconds: float) -> ServerVersions:
+    """
+    Ask the API server; the Lease is that of a namespace.
+
+    Raise `KubeError`, or `TimeoutError` if it takes longer than allowed.
+    """
+    return wait_for(_read(access, namespace, timeout_seconds))
 
 
-async def _read(access: ClusterAccess, timeout_seconds: float) -> ServerVersions:
+async def _read(access: ClusterAccess, namespace: str, timeout_seconds: float) -> ServerVersions:
     async with asyncio.timeout(timeout_seconds), access.connect() as client:
-        version, schedulers = await asyncio.gather(client.server_version(), _schedulers(client))
-        return ServerVersions(kubernetes=version.git, address=client.server, schedulers=schedulers)
+        version, schedulers, lease = await asyncio.gather(
+            client.server_version(), _schedulers(client), look_at_default_lease(client, namespace)
+        )
+        leader = leader_version(lease, namespace)
+        return ServerVersions(kubernetes=version.git, address=client.server, schedulers=schedulers, leader=leader)
+
+
+def leader_version(lease: SeenLease | None, namespace: str) -> LeaderVersion | None:
+    """Return who leads by the Lease of a namespace; None where nobody does."""
+    if lease is None or not lease.leader:
+        return None
+    report = lease.current_report
+    return LeaderVersion(name=lease.leader, namespace=namespace, version=report.version if report is not None else "")
 
 
 async def _schedulers(client: Client) -> tuple[SchedulerImage, ...] | None:

@@ -51,7 +51,8 @@ class SimulationCase:
     A snapshot and the waiting pods, in queue order; `own` are those of the manifests.
 
     `made_after` and `not_made` are as in `Record`. `problems` are manifests that the API server would refuse;
-    `warnings` do not affect the exit status.
+    `warnings` do not affect the exit status, and `preferences` are those about the pods that a plan is asked for.
+    `left_out` are pods that wait for another scheduler.
     """
 
     snapshot: Snapshot
@@ -61,6 +62,8 @@ class SimulationCase:
     not_made: tuple[tuple[PodId, str], ...] = ()
     problems: tuple[ManifestProblem, ...] = ()
     warnings: tuple[str, ...] = field(default=())
+    preferences: tuple[str, ...] = ()
+    left_out: tuple[Pod, ...] = ()
 
 
 _WORST_LAST = (SearchStatus.OPTIMAL, SearchStatus.FEASIBLE, SearchStatus.FALLBACK)

@@ -14,7 +14,7 @@ from scheduler.kube.access import ClusterAccess, wait_for
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Forbidden, KubeError, NotFound
 from scheduler.kube.leader_election.lease import Lease, decode_lease
-from scheduler.settings import LeaderElection
+from scheduler.settings import LeaderElection, default
 from scheduler.status.leader_report import LeaderReport, decode_report
 from solver.domain import NodeReservation, Pod
 
@@ -80,6 +80,15 @@ async def look_at_lease(client: Client, namespace: str, name: str) -> SeenLease 
         return None
     is_renewed = bool(found.holder) and _age(found) <= (found.spec.lease_duration_seconds or 0)
     return _seen(found, is_renewed=is_renewed)
+
+
+async def look_at_default_lease(client: Client, namespace: str) -> SeenLease | None:
+    """Look at the Lease of a scheduler with the default configuration; None also where it cannot be read."""
+    election = default().leader_election
+    try:
+        return await look_at_lease(client, election.lease_namespace or namespace, election.lease_name)
+    except KubeError:
+        return None
 
 
 class ToldReservations(NamedTuple):

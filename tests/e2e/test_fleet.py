@@ -17,6 +17,7 @@ from e2e.fleet.pci import NUMA_NODE, PCIE_ROOT
 from e2e.fleet.shape import Fleet, Manifest
 from tests.support.shell_clock import VirtualClock
 
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 DEMO = fleets.demo_fleet()
 LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 
@@ -46,6 +47,14 @@ def value(device: Manifest, attribute: str) -> Any:
 )
 def test_the_demo_fleet_has_one_of_each(driver: str, kind: str, count: int) -> None:
     assert len(list(devices(DEMO, driver, type=kind))) == count
+
+
+def test_a_driver_publishes_on_all_demo_nodes_of_a_type_or_on_none() -> None:
+    """Else `dovetail status` warns of the others."""
+    types = {each["metadata"]["name"]: each["metadata"]["labels"][INSTANCE_TYPE] for each in DEMO.nodes}
+    having = {(each["spec"]["driver"], each["spec"]["nodeName"]) for each in DEMO.slices}
+    by_type = {(driver, types[name]) for driver, name in having}
+    assert {(driver, name) for driver, kind in by_type for name in types if types[name] == kind} == having
 
 
 @pytest.mark.parametrize(

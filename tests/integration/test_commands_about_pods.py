@@ -94,8 +94,8 @@ def test_pods_for_which_nobody_is_there_are_counted_below_the_queue(
 
     assert m.run("queue", "-n", world.namespace, *access) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith(f"No pod waits in namespace {world.namespace}")
-    assert shown.endswith(f"\n2 more pods wait. {counted['message']}.\n")
+    assert shown.startswith(f"No pod waits for Dovetail in namespace {world.namespace}")
+    assert shown.endswith(f"\n2 pods wait without a scheduler. {counted['message']}.\n")
 
     status, found, _ = ask(world, capsys, "explain", "p0", "-n", world.namespace, access[1])
     assert (status, found["unserved"]) == (1, counted["message"])

@@ -13,6 +13,7 @@ import pytest
 from scheduler.change import Kind
 from scheduler.simulation.case_builder import CaseBuilder
 from scheduler.simulation.manifests.documents import Document
+from tests.support import manifests as m
 from tests.support import workload_manifests as w
 from tests.support.controlplane import wait_until
 from tests.support.shell_world import World
@@ -144,8 +145,9 @@ CASES = [
 
 @pytest.mark.parametrize(("kind", "spec"), CASES)
 def test_the_pods_of_a_workload_are_those_that_its_controller_makes(
-    cluster: World, kind: str, spec: dict[str, Any]
+    cluster: World, kind: str, spec: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """And `explain` finds them, or their gang, by the name of the workload."""
     body = workload(cluster, kind, **spec)
     decided = sorted(simulated(cluster, body), key=order)
 
@@ -156,6 +158,17 @@ def test_the_pods_of_a_workload_are_those_that_its_controller_makes(
     assert len(made) == len(decided)
     assert shape(without_admission(made)) == shape(without_admission(decided))
     assert [family(pod) for pod in made] == [family(pod) for pod in decided]
+
+    words = f"{kind.lower()}/web", "-n", cluster.namespace, f"--kubeconfig={cluster.plane.kubeconfig}", "-o", "json"
+    assert m.run("explain", *words) == 1
+    printed = capsys.readouterr()
+    names, found = {f"{cluster.namespace}/{pod['metadata']['name']}" for pod in made}, json.loads(printed.out)
+    if found["kind"] == "GangExplanation":  # the Job controller makes a PodGroup
+        assert (kind, set(found["waiting"])) == ("Job", names)
+    else:
+        assert found["pod"] in names
+        many = f"{kind} {cluster.namespace}/web has {len(made)} pods, and {len(made)} of them wait"
+        assert (many in printed.err) is (len(made) > 1)
 
 
 def test_a_stateful_set_in_order_makes_its_first_pod_only(cluster: World) -> None:

@@ -72,4 +72,5 @@ def test_versions_are_those_of_the_cluster(waiting: World, capsys: Capture) -> N
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].startswith(f"Kubernetes v{waiting.plane.kubernetes}")
     assert "at https://" in lines[1]
-    assert lines[2] == "scheduler: no running pod has the label app.kubernetes.io/name=dovetail"
+    none = "scheduler: no running pod has the label app.kubernetes.io/name=dovetail, and no Lease in dovetail-system"
+    assert lines[2] == f"{none} that you may read has a leader"

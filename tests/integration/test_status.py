@@ -106,6 +106,10 @@ def test_a_viewer_may_read_the_lease_that_is_deployed_and_learns_what_else_is_mi
     code, found = status(world, config, capsys, kubeconfig=viewer)
     assert (code, found["healthy"]) == (0, True)
     assert findings(found, "rights") == [("ok", "the account has the rights that the configuration needs")]
+    assert m.run("version", f"--kubeconfig={viewer}", f"--dovetail-namespace={world.namespace}") == 0
+    *_, told = capsys.readouterr().out.splitlines()
+    leads = f"{found['leader']} leads outside of the cluster, by the Lease in {world.namespace}"
+    assert told == f"scheduler {found['report']['version']}: {leads}"
 
     few = kubeconfig_of(world.plane, "view")
     code, found = status(world, config, capsys, kubeconfig=few)

@@ -1,7 +1,6 @@
 """`dovetail observe`: what Dovetail would have done with the pods of another scheduler; it writes nothing."""
 
 import argparse
-import asyncio
 import signal
 import sys
 from pathlib import Path
@@ -56,6 +55,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Observe until stopped."""
+    import asyncio  # noqa: PLC0415 - completion needs none of it
+
     access = cluster_access(options)
     from scheduler.counterfactual.observation_record import ObservationRecord, RecordError  # noqa: PLC0415 - as above
     from scheduler.counterfactual.observer import ObserverOptions  # noqa: PLC0415 - it imports the solver
@@ -83,6 +84,8 @@ def _show(line: str) -> None:
 
 
 async def _observe(access: "ClusterAccess", chosen: "ObserverOptions", record: "ObservationRecord") -> None:
+    import asyncio  # noqa: PLC0415 - completion needs none of it
+
     from scheduler.counterfactual.observer import observe  # noqa: PLC0415 - as above
 
     stop = asyncio.Event()

@@ -1,7 +1,6 @@
 """`dovetail check`: whether Dovetail can work in a cluster, before and after it is installed."""
 
 import argparse
-import asyncio
 import datetime as dt
 import sys
 from collections.abc import Iterable
@@ -85,6 +84,8 @@ def execute(options: argparse.Namespace) -> int:
     if checks.serves:
         tell(checks.cluster())
     if options.test_pod and checks.serves:
+        import asyncio  # noqa: PLC0415 - completion needs none of it
+
         try:
             checks.try_pod(tell)
         except asyncio.CancelledError:

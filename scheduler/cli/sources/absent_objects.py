@@ -42,6 +42,15 @@ def absent(target: Target, known: KnownObjects) -> str:
     return f"{target} does not exist{_meant(target.name, names)}"
 
 
+def without_pods(target: Target, known: KnownObjects) -> str:
+    """Say that an object that makes pods has none, and name the objects of such pods that may be meant."""
+    if missing := missing_namespace(target.namespace, known):
+        return missing
+    there = (pod.workload.partition(" ") for pod in known.pods if pod.id.namespace == target.namespace)
+    names = sorted({name for kind, _, name in there if kind == target.owner})
+    return f"there is no pod of {target}{_meant(target.name, names)}"
+
+
 def missing_namespace(name: str, known: KnownObjects) -> str:
     """Say that a namespace does not exist; "" where it does, or is not known."""
     if not known.namespaces or name in known.namespaces:

@@ -40,6 +40,11 @@ class Configuration(NamedTuple):
     is_paused: bool = False
     scheduler_names: frozenset[str] | None = None
 
+    @property
+    def places_nothing(self) -> bool:
+        """Whether no pod is placed now, whatever an answer is: no scheduler runs, or it is paused."""
+        return self.is_paused or bool(self.runs_nowhere)
+
     def warn_of_no_scheduler(self) -> None:
         """Say that no pod will start whatever the answer is, before it: for commands about pods that wait."""
         if self.unknown_leader:
@@ -80,11 +85,13 @@ def add_configured_cluster(parser: argparse.ArgumentParser) -> None:
     """Add the options of a cluster, and those that choose the configuration."""
     add_cluster(parser)
     add_config(parser, "that of the running scheduler")
+    add_dovetail_namespace(parser, "namespace of the running scheduler, whose configuration counts without --config")
+
+
+def add_dovetail_namespace(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add `--dovetail-namespace`; `what` says in words what it is the namespace of."""
     action = parser.add_argument(
-        "--dovetail-namespace",
-        default=NAMESPACE,
-        metavar="NAMESPACE",
-        help="namespace of the running scheduler, whose configuration counts without --config (default: %(default)s)",
+        "--dovetail-namespace", default=NAMESPACE, metavar="NAMESPACE", help=f"{what} (default: %(default)s)"
     )
     complete_names(action, "namespace")
 

@@ -314,7 +314,7 @@ def _query(options: argparse.Namespace) -> "FleetQuery":
     if not options.target:
         return query
     is_local = bool(options.snapshot or options.filename)
-    kind, namespace, name = target_of(options.target, options, _KINDS, None if is_local else cluster_access(options))
+    kind, namespace, name, _ = target_of(options.target, options, _KINDS, None if is_local else cluster_access(options))
     match kind:
         case TargetKind.NODE:
             return FleetQuery(nodes=query.nodes, namespace=query.namespace, node=name)

@@ -5,6 +5,7 @@ Nothing is said where names cannot be listed: a completion has no place for an e
 """
 
 import argparse
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,8 @@ _PATHS: Final = {
 }
 _GANG_LABELS: Final = ("dovetail.dev/gang", "scheduling.x-k8s.io/pod-group")
 """Labels of pods whose value is the name of their gang."""
+_MOST_NAMES: Final = 500
+"""Names that a shell gets: nobody reads more."""
 _IN_NAMESPACE: Final = frozenset({"pod", "resourceclaim", "podgroup"})
 
 Completer = Callable[..., Iterable[str]]
@@ -55,7 +58,7 @@ def complete_contexts(action: argparse.Action) -> None:
 
 def _of(kind: str) -> Completer:
     def names(*, prefix: str, parsed_args: argparse.Namespace, **_: Any) -> Iterable[str]:
-        return [name for name in _listed(kind, "", parsed_args) if name.startswith(prefix)]
+        return [name for name in _listed(kind, "", parsed_args) if name.startswith(prefix)][:_MOST_NAMES]
 
     return names
 
@@ -84,7 +87,7 @@ def _matching(kind: str, before: str, typed: str, parsed_args: argparse.Namespac
     if slash and kind not in _IN_NAMESPACE:
         return []
     found = _listed(kind, namespace, parsed_args)
-    return [f"{before}{namespace}{slash}{each}" for each in found if each.startswith(name)]
+    return [f"{before}{namespace}{slash}{each}" for each in found if each.startswith(name)][:_MOST_NAMES]
 
 
 def _listed(kind: str, namespace: str, parsed_args: argparse.Namespace) -> list[str]:
@@ -98,20 +101,17 @@ def _listed(kind: str, namespace: str, parsed_args: argparse.Namespace) -> list[
         chosen = namespace or getattr(parsed_args, "namespace", "") or access.namespace
         if kind == "podgroup":
             return _gangs(access, chosen)
-        found = quick_names.metadata(access, _PATHS[kind].format(namespace=chosen))
+        return sorted(quick_names.names(access, _PATHS[kind].format(namespace=chosen)))
     except quick_names.NamesError:
         return []
-    return sorted(str(each["name"]) for each in found)
 
 
 def _gangs(access: "QuickAccess", namespace: str) -> list[str]:
     """List PodGroups, and the gangs that labels of pods name."""
     from scheduler.kube import quick_names  # noqa: PLC0415 - as above
 
-    pods = quick_names.metadata(access, _PATHS["pod"].format(namespace=namespace))
-    names = {str(labels[key]) for pod in pods if (labels := pod.get("labels")) for key in _GANG_LABELS if key in labels}
-    try:
-        groups = quick_names.metadata(access, _PATHS["podgroup"].format(namespace=namespace))
-    except quick_names.NamesError:  # the server has none of this version
-        groups = []
-    return sorted(names | {str(each["name"]) for each in groups})
+    pods = _PATHS["pod"].format(namespace=namespace)
+    found = set().union(*(quick_names.label_values(access, pods, label) for label in _GANG_LABELS))
+    with contextlib.suppress(quick_names.NamesError):  # the server has none of this version
+        found |= set(quick_names.names(access, _PATHS["podgroup"].format(namespace=namespace)))
+    return sorted(found)

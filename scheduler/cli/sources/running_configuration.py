@@ -15,10 +15,10 @@ from scheduler import REPLICAS
 from scheduler.kube import paths
 from scheduler.kube.access import ClusterAccess, wait_for
 from scheduler.kube.client import Client
-from scheduler.kube.errors import Forbidden, KubeError, NotFound
+from scheduler.kube.errors import Forbidden, NotFound
 from scheduler.settings import Settings, SettingsError, default, digest, parse
 from scheduler.settings.scheduler_names import served_instead
-from scheduler.status.leader_lease import SeenLease, look_at_lease
+from scheduler.status.leader_lease import SeenLease, look_at_default_lease
 
 _OPTION: Final = "--config"
 
@@ -156,19 +156,10 @@ async def _read(access: ClusterAccess, namespace: str) -> RunningConfigurations:
             return RunningConfigurations(problems=(problem,))
         files = config_files(msgspec.json.decode(body, type=_PodList).items)
         if not files:
-            return RunningConfigurations(lease=await _lease(client, namespace))
+            return RunningConfigurations(lease=await look_at_default_lease(client, namespace))
         read = await asyncio.gather(*(_configuration(client, namespace, each) for each in files))
         found = tuple(each for each in read if isinstance(each, NamedSettings))
     return RunningConfigurations(found, tuple(each for each in read if isinstance(each, str)))
-
-
-async def _lease(client: Client, namespace: str) -> SeenLease | None:
-    """Read the Lease of a scheduler with the defaults; None where it cannot be read."""
-    election = default().leader_election
-    try:
-        return await look_at_lease(client, election.lease_namespace or namespace, election.lease_name)
-    except KubeError:
-        return None
 
 
 def config_files(pods: Iterable[SchedulerPod]) -> tuple[ConfigFile, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from scheduler.cli.arguments import UsageError, namespace_of
 from scheduler.cli.sources.object_names import complete_objects
+from scheduler.simulation import owned_pods
 
 if TYPE_CHECKING:
     from scheduler.kube.access import ClusterAccess
@@ -22,6 +23,8 @@ class TargetKind(StrEnum):
     NAMESPACE = "namespace"
     DOMAIN = "domain"
     """Nodes with one value of a label, `LABEL=VALUE`: no kind of the API."""
+    OWNER = "job"
+    """What makes pods, such as a Job or a Deployment; `Target.owner` is its kind."""
 
 
 _WORDS: Final = {
@@ -35,28 +38,39 @@ _WORDS: Final = {
 _SHOWN: Final = {TargetKind.POD_GROUP: "gang"}
 """Words for kinds in help and messages, where users say another one than the API: most gangs have no PodGroup."""
 _KINDS: Final = {word: kind for kind, words in _WORDS.items() for word in (kind.value, *words)}
+_OWNERS: Final = {
+    **{word: kind for kind in owned_pods.KINDS for word in (kind.lower(), f"{kind.lower()}s")},
+    "cj": "CronJob",
+    "deploy": "Deployment",
+    "ds": "DaemonSet",
+    "lws": "LeaderWorkerSet",
+    "rc": "ReplicationController",
+    "rs": "ReplicaSet",
+    "sts": "StatefulSet",
+}
+"""Words for kinds of objects that make pods."""
 _OTHER_KINDS: Final = frozenset(
     (
-        *("cronjob", "daemonset", "deploy", "deployment", "deviceclass", "job", "replicaset", "resourceslice", "rs"),
-        *("service", "statefulset", "sts", "svc"),
-        *("cronjobs", "daemonsets", "deployments", "deviceclasses", "jobs", "replicasets", "resourceslices"),
-        *("services", "statefulsets"),
+        *_OWNERS,
+        *("deviceclass", "deviceclasses", "resourceslice", "resourceslices", "service", "services", "svc"),
+        *("workload", "workloads"),
     )
 )
-"""Kinds that no command takes: their names are not read as those of namespaces."""
+"""Kinds that not each command takes: their names are not read as those of namespaces."""
 _CLUSTER_SCOPED: Final = frozenset({TargetKind.NODE, TargetKind.NAMESPACE, TargetKind.DOMAIN})
 
 
 class Target(NamedTuple):
-    """An object; `namespace` is "" for a node or a namespace."""
+    """An object; `namespace` is "" for a node or a namespace. `owner` is the kind of an object that makes pods."""
 
     kind: TargetKind
     namespace: str
     name: str
+    owner: str = ""
 
     def __str__(self) -> str:
-        """Write it as messages name objects: `pod ns/name`, `gang ns/name`."""
-        word = _SHOWN.get(self.kind, self.kind.value)
+        """Write it as messages name objects: `pod ns/name`, `gang ns/name`, `Job ns/name`."""
+        word = self.owner or _SHOWN.get(self.kind, self.kind.value)
         return f"{word} {self.namespace}/{self.name}" if self.namespace else f"{word} {self.name}"
 
 
@@ -69,7 +83,7 @@ def add_target(parser: argparse.ArgumentParser, kinds: Sequence[TargetKind], *, 
         metavar="OBJECT",
         help=f"{written}; NAME and NAMESPACE/NAME mean a {kinds[0]}",
     )
-    complete_objects(action, [each.value for each in kinds])
+    complete_objects(action, [each.value for each in kinds if each is not TargetKind.OWNER])
 
 
 def kind_of(word: str) -> str:
@@ -101,7 +115,8 @@ def target_of(
         return Target(kind, "", name)
     if namespace and options.namespace and namespace != options.namespace:
         raise UsageError(f"{rest!r} is in namespace {namespace}, but -n is {options.namespace}: give one of them")
-    return Target(kind, namespace or namespace_of(options, access), name)
+    owner = _OWNERS[_first(words)] if kind is TargetKind.OWNER else ""
+    return Target(kind, namespace or namespace_of(options, access), name, owner)
 
 
 def _split(words: Sequence[str], kinds: Sequence[TargetKind]) -> tuple[TargetKind, str]:
@@ -109,6 +124,8 @@ def _split(words: Sequence[str], kinds: Sequence[TargetKind]) -> tuple[TargetKin
     text = "/".join(words)
     first, slash, rest = text.partition("/")
     is_kind = first.lower() in _KINDS and (slash or len(words) == 1)
+    if TargetKind.OWNER in kinds and slash and len(words) <= 2 and _first(words) in _OWNERS:  # noqa: PLR2004 - as below
+        return TargetKind.OWNER, rest
     if len(words) > 2 or (len(words) == 2 and not is_kind):  # noqa: PLR2004 - kind and name
         raise UsageError(f"{' '.join(words)!r}: write one object, as {' or '.join(map(_forms, kinds))}")
     if not is_kind and slash and first.lower() in _OTHER_KINDS:
@@ -118,11 +135,18 @@ def _split(words: Sequence[str], kinds: Sequence[TargetKind]) -> tuple[TargetKin
         return kinds[0], text
     kind = _KINDS[first.lower()]
     if kind not in kinds:
-        raise UsageError(f"{text!r} is a {kind}: this command takes {' or '.join(map(_forms, kinds))}")
+        chosen = f"; -n {rest} chooses a namespace" if kind is TargetKind.NAMESPACE and rest else ""
+        raise UsageError(f"{text!r} is a {kind}: this command takes {' or '.join(map(_forms, kinds))}{chosen}")
     return kind, rest
 
 
+def _first(words: Sequence[str]) -> str:
+    return "/".join(words).partition("/")[0].lower()
+
+
 def _forms(kind: TargetKind) -> str:
+    if kind is TargetKind.OWNER:
+        return "job/NAME, deployment/NAME and the like"
     if kind is TargetKind.DOMAIN:
         return "domain LABEL=VALUE"
     word = _SHOWN.get(kind, kind.value)

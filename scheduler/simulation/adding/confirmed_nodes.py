@@ -35,6 +35,7 @@ _DETERMINISTIC_SECONDS: Final = 3.0
 _AGAIN_SECONDS: Final = 0.5
 """Deterministic seconds of the decision with the nodes there."""
 _ROUNDS: Final = 2
+_OUTRANKED: Final = frozenset({ReasonCode.OUTRANKED, ReasonCode.GANG_UNPLACED})
 _NOT_IN_TIME: Final = (
     Reason(
         code=ReasonCode.BUDGET,
@@ -60,12 +61,12 @@ def find(asked: Record, batch: Batch, shapes: Sequence[NodeShape], limits: Seque
         decided = search.decided(there)
         missing = {each.pod for each in found.placements} - {each.pod for each in decided.placements}
         if not missing:
-            return Confirmed(found, there)
+            return Confirmed(search.with_quotas(found, there), there)
         found = search.with_more(found, there, decided, missing)
     there = search.with_nodes(found)
     decided = search.decided(there)
     kept = replace(found, placements=decided.placements, allocations=decided.allocations)
-    return Confirmed(with_waiting(kept, batch), there)
+    return Confirmed(search.with_quotas(with_waiting(kept, batch), there), there)
 
 
 class _Search(NamedTuple):
@@ -97,17 +98,35 @@ class _Search(NamedTuple):
         shapes = {each.name: each for each in self.shapes}
         return solver.with_nodes(self.asked.snapshot, shapes, found.nodes, self.shared.made)
 
-    def decided(self, there: Snapshot) -> Plan:
-        """Decide all pods as the scheduler would, in a cluster that has the nodes."""
+    def decided(self, there: Snapshot, batch: Batch | None = None) -> Plan:
+        """Decide the pods as the scheduler would (default: all), in a cluster that has the nodes."""
         decision = replace(
             self.asked,
             snapshot=there,
+            batch=self.asked.batch if batch is None else batch,
             policy=replace(self.asked.policy, levels=()),  # where they start does not matter
             made_after=(),
             stopped=(),
             deterministic_seconds=min(self.asked.deterministic_seconds, _AGAIN_SECONDS),
         )
         return simulator.answer(decision, self.cache).plan
+
+    def with_quotas(self, found: AddedNodes, there: Snapshot) -> AddedNodes:
+        """Say of pods which others leave nothing, and which no node helps, what quota keeps them back."""
+        outranked = {each.pod for each in found.waiting if each.reasons and each.reasons[0].code in _OUTRANKED}
+        if not (outranked and there.quotas):
+            return found
+        batch = self.asked.batch
+        after = solver.snapshot_after(there, batch.pods, found.placements, found.allocations)
+        left = batch.without({pod.id for pod in batch.pods} - outranked)
+        plan = self.decided(after, left)
+        kept_back = {
+            each.pod: reasons
+            for each in plan.unplaced
+            if (reasons := tuple(one for one in each.reasons if one.code is ReasonCode.QUOTA_EXCEEDED))
+        }
+        waiting = (replace(each, reasons=kept_back.get(each.pod, each.reasons)) for each in found.waiting)
+        return replace(found, waiting=tuple(waiting))
 
     def with_more(self, found: AddedNodes, there: Snapshot, decided: Plan, missing: Collection[PodId]) -> AddedNodes:
         """Add nodes for pods that the decision left out, beside the pods that it placed."""

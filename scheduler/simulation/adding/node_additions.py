@@ -140,8 +140,8 @@ def _about_shapes(waiting: Unplaced, found: AddedNodes) -> Unplaced:
 
 
 def _of_shapes(reason: Reason) -> Reason:
-    if not reason.node_count:
-        return reason
+    if not reason.node_count or reason.code is ReasonCode.QUOTA_EXCEEDED:
+        return msgspec.structs.replace(reason, node_count=0)
     message = f"{counted(reason.node_count, 'shape')}: {reason.message}"
     return msgspec.structs.replace(reason, message=message, node_count=0)
 
@@ -214,7 +214,8 @@ def _answer(answer: NodeAdditions) -> str:
     price = answer.offered.shapes.price(answer.found.price)
     cost = f" for {price}" if price else ""
     nodes = counted(len(answer.found.nodes), "node")
-    return f"Add {nodes}{cost}: {', '.join(parts)}. Then {pods} would start; {_proof(answer)}."
+    rest = f" For more: {answer.bound}." if answer.bound else ""
+    return f"Add {nodes}{cost}: {', '.join(parts)}. Then {pods} would start; {_proof(answer)}.{rest}"
 
 
 def _proof(answer: NodeAdditions) -> str:

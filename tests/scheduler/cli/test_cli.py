@@ -81,6 +81,14 @@ def test_the_version_is_one_line(arguments: list[str], capsys: pytest.CaptureFix
             'dovetail fit: unrecognized arguments: --cuont=3. Did you mean "--count"? (see dovetail fit --help)',
             id="close flag",
         ),
+        *(
+            pytest.param(words, f"unrecognized arguments: {words[1]}{more}. For one namespace write -n x (see", id=head)
+            for words, more, head in (
+                (["queue", "namespace/x"], "", "namespace"),
+                (["queue", "ns", "x"], " x", "namespace of two words"),
+                (["usage", "ns/x"], "", "another command"),
+            )
+        ),
         pytest.param(["queue", "-x"], "dovetail queue: unrecognized arguments: -x (see", id="unknown letter"),
         pytest.param(["run", "--leader-elect=maybe"], "'maybe' is neither true nor false", id="no truth"),
         pytest.param(

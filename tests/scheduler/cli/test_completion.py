@@ -142,11 +142,20 @@ def test_contexts_are_completed_from_the_file(tmp_path: Path) -> None:
     assert for_kubectl("queue", "--context", "gr", KUBECONFIG=str(path)) == ["green", "grey", ":4"]
 
 
+_EVERY = (
+    "from scheduler.cli.completion import complete; import importlib; "
+    "made = importlib.import_module('scheduler.cli.main'); "
+    "[made.parser_of_line(f'dovetail {each} --') for each in made.COMMANDS]"
+)
+
+
 def test_completion_imports_neither_solver_nor_client() -> None:
     code = (
         "from scheduler.cli.completion import complete_for_kubectl; complete_for_kubectl(); "
         "print(sorted(set(sys.modules) & {'solver', 'yaml', 'rich', 'kubernetes'}))"
     )
     assert answered(code, "defrag", "-l", "a=b", "--").splitlines()[-1] == "[]"
+    every = code.replace("from scheduler.cli.completion import complete_for_kubectl; complete_for_kubectl()", _EVERY)
+    assert answered(every.replace("'solver'", "'solver', 'asyncio'")).splitlines()[-1] == "[]", "of any command"
     names = code.replace("'yaml', ", "")  # which reads the kubeconfig
     assert answered(names, "explain", "pod/x", KUBECONFIG="/dev/null").splitlines()[-1] == "[]"

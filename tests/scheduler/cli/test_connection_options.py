@@ -14,7 +14,9 @@ SOURCES = {
     # No cluster: files, or the program itself.
     **dict.fromkeys(("completion", "config", "replay", "report"), frozenset()),
     # Objects of the API server alone, of which no answer depends on the scheduler's configuration.
-    **dict.fromkeys(("expect", "version"), ACCESS),
+    "expect": ACCESS,
+    # And the Lease, which says who leads outside of the cluster.
+    "version": ACCESS | {"--dovetail-namespace"},
     # It observes another scheduler, by a configuration that may be no running Dovetail's.
     "observe": ACCESS | {"--config"},
     # Objects, by the configuration of the running scheduler; they solve themselves, or need no answer of it.

@@ -362,7 +362,42 @@ def test_a_gang_of_a_job_is_named_with_it(gang: Path, tmp_path: Path, capsys: Ca
     pods = tuple(replace(pod, labels=labels, controller=job) for pod in asked.batch.pods)
     simulator.save(tmp_path / "job.json", replace(asked, batch=replace(asked.batch, pods=pods)), keep_parameters=False)
     assert m.run("explain", "gang/t", "--snapshot", tmp_path / "job.json") == 1
-    assert capsys.readouterr().out.startswith("Gang default/t of Job train: 1 pod bound, 2 waiting")
+    for words in (["gang/t"], ["job/train"], ["Jobs", "default/train"]):
+        assert m.run("explain", *words, "--snapshot", tmp_path / "job.json") == 1
+        assert capsys.readouterr().out.startswith("Gang default/t of Job train: 1 pod bound, 2 waiting")
+
+
+def of_job(name: str, *, job: str = "train", **fields: Any) -> Pod:
+    labels, controller = (("batch.kubernetes.io/job-name", job),), Controller(kind="Job", uid="job")
+    return replace(b.pod(name, cpu=20, **fields), labels=labels, controller=controller)
+
+
+def test_of_what_makes_pods_the_first_one_that_waits_is_explained(tmp_path: Path, capsys: Capture) -> None:
+    pods = (of_job("b", creation="2026-01-02T00:00:00Z"), of_job("a", creation="2026-01-03T00:00:00Z"))
+    path = save(tmp_path / "case.json", b.node("n1", cpu=10), of_job("c", node_name="n1"), pods=pods)
+    assert m.run("explain", "job/train", "--snapshot", path) == 1
+    printed = capsys.readouterr()
+    assert printed.out.startswith("Pod default/b waits")
+    assert printed.err == "dovetail: Job default/train has 3 pods, and 2 of them wait: this is pod b\n"
+
+    path = save(tmp_path / "case.json", b.node("n1"), of_job("c", node_name="n1"), pods=())
+    assert m.run("explain", "job", "train", "--snapshot", path) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("Pod default/c ")
+    assert printed.err == ""
+
+
+def test_what_has_no_pods_or_several_gangs_is_told_what_to_write(tmp_path: Path, capsys: Capture) -> None:
+    pods = tuple(b.member(of_job(name), name) for name in ("v", "u"))
+    path = save(tmp_path / "case.json", b.node("n1"), pods=pods)
+    for words, said in (
+        ("job/train", "Job default/train has the gangs u, v: write gang/u"),
+        ("job/trian", "there is no pod of Job default/trian: did you mean train?"),
+        ("statefulset/train", "there is no pod of StatefulSet default/train"),
+        ("workload/train", "'workload/train': this command takes pod/NAME or pod NAMESPACE/NAME or gang/NAME or gang "),
+    ):
+        assert m.run("explain", words, "--snapshot", path) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_a_gang_says_what_runs_and_how_many_of_the_others_fit(gang: Path, capsys: Capture) -> None:

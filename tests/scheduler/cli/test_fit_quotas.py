@@ -230,3 +230,31 @@ def test_held_room_is_a_bound_and_a_lack_of_devices_none(tmp_path: Path) -> None
     ):
         waits = Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=(Reason(code=code, message="x", node_count=2),))
         assert plan_output.limit_of(asked, replace(found.result.plan, unplaced=(waits,))) == said
+
+
+@pytest.mark.parametrize(
+    ("limit", "devices", "sentence"),
+    [
+        pytest.param(2, 1, "Then 2 of 3 pods would start; fewer nodes do not. For more: ", id="some get a new node"),
+        pytest.param(2, 4, "No node of these shapes helps: 2 of 3 pods would start on those that exist: ", id="none"),
+        pytest.param(0, 1, "No node of these shapes helps: 0 of 3 pods would start on those that exist: ", id="no pod"),
+    ],
+)
+def test_the_quota_that_no_node_helps_is_named(
+    limit: int, devices: int, sentence: str, tmp_path: Path, capsys: Capture
+) -> None:
+    hardware = [m.node(cpu=16), m.slice_of(count=devices), m.device_class(), m.template()]
+    known = device_quota("few", limit=limit)
+    known["spec"]["namespaceSelector"] = {}
+    where = m.write_json(tmp_path / "cluster.json", [*hardware, known])
+    file = m.write_yaml(tmp_path / "pods.yaml", *(m.pod(f"p{number}", template_name="t") for number in range(3)))
+    assert m.run("fit", "-f", file, "--cluster", where, "--add-nodes") == 1
+    said = " ".join(capsys.readouterr().out.split())
+    held = f"{limit} of at most {limit} devices of class gpu are held"
+    why = f"DeviceQuota few: {held}, and the pod needs 1; raise the limit"
+    assert f"{sentence}{why}" in said
+
+    assert m.run("fit", "-f", file, "--cluster", where, "--add-nodes", "-o", "json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["bound"].startswith(why)
+    assert all(each["reasons"][0]["message"].startswith(why) for each in found["plan"]["unplaced"])

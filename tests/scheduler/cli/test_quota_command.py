@@ -133,10 +133,33 @@ def test_findings_stand_below_and_an_unknown_name_is_an_answer(tmp_path: Path, c
     out = " ".join(capsys.readouterr().out.split())
     assert "there is no DeviceQuota nobody" in out
     assert "guarantee 9 devices of class gpu, and the fleet has 4" in out
-    assert m.run("quota", "blue", "-f", where) == 1
-    assert "there is no DeviceQuota blue" in capsys.readouterr().err
+    for name, meant in (("blue", ""), ("rad", ": did you mean red?")):
+        assert m.run("quota", name, "-f", where) == 1
+        assert capsys.readouterr().err.endswith(f"there is no DeviceQuota {name}{meant}\n")
     assert m.run("quota", "-f", m.write_json(tmp_path / "none.json", [m.node()])) == 0
     assert "There is no DeviceQuota" in capsys.readouterr().out
+
+
+def test_a_namespace_in_place_of_a_quota_is_told_what_to_write(tmp_path: Path, capsys: Capture) -> None:
+    where = files(tmp_path, quotas=(quota("leaf", team="red", guarantee=1),))
+    assert m.run("quota", "red", "-f", where) == 1
+    assert "no DeviceQuota red; namespace red has quota leaf: write leaf, or -n red\n" in capsys.readouterr().err
+    for words in (["namespace/red"], ["ns/red"], ["namespace", "red"]):
+        assert m.run("quota", *words, "-f", where) == 2
+        assert "write -n red" in capsys.readouterr().err
+
+
+def test_pods_that_no_quota_counts_are_no_warning(tmp_path: Path, capsys: Capture) -> None:
+    """Of those that wait for another Dovetail's profile the answer leaves out what they wait for."""
+    path = settings(tmp_path)
+    path.write_text(path.read_text() + "  - schedulerName: plain\n", encoding="utf-8")
+    for name, team, count in (("dovetial", "red", 0), ("plain", "other", 0), ("plain", "red", 1)):
+        own, asked = waiting("p", team)
+        own["spec"]["schedulerName"] = name
+        assert m.run("quota", "-f", files(tmp_path, own, asked), "--config", path) == 0
+        assert capsys.readouterr().err.count(f"names another scheduler ({name})") == count
+        assert m.run("quota", "blue", "-f", files(tmp_path, own, asked), "--config", path) == 0
+        assert capsys.readouterr().err == "", "another quota's pods change nothing of what is shown"
 
 
 def test_the_map_and_the_page_have_the_same_numbers(tmp_path: Path, capsys: Capture) -> None:

@@ -13,7 +13,7 @@ from scheduler.cli import run
 from scheduler.cli.arguments import UsageError, add_namespaces, add_selector, completed, namespace_of
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.main import COMMANDS
-from scheduler.cli.sources.targets import Target, TargetKind, add_target, target_of
+from scheduler.cli.sources.targets import TargetKind, add_target, target_of
 from scheduler.cli.sources.watching import watch
 from scheduler.kube.access import ClusterAccess
 from scheduler.settings import LogFormat, LogLevel
@@ -49,9 +49,9 @@ def parsed(*words: str) -> argparse.Namespace:
         ("pod/pod", (TargetKind.POD, "here", "pod")),
     ],
 )
-def test_an_object_is_named_as_kubectl_names_it(line: str, expected: Target) -> None:
+def test_an_object_is_named_as_kubectl_names_it(line: str, expected: tuple[TargetKind, str, str]) -> None:
     options = parsed(*line.split())
-    assert target_of(options.target, options, KINDS, HERE) == expected
+    assert target_of(options.target, options, KINDS, HERE)[:3] == expected
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,7 @@ def test_an_object_is_named_as_kubectl_names_it(line: str, expected: Target) -> 
         ("pod x y", "'pod x y': write one object"),
         ("node/x", "'node/x' is a node: this command takes pod/NAME"),
         ("deployment/x", "'deployment/x': this command takes pod/NAME"),
+        ("deploy x", "'deploy x': write one object, as pod/NAME"),
         ("ns/a/b", "'ns/a/b' names no namespace: write namespace/NAME"),
         ("a/x -n b", "'a/x' is in namespace a, but -n is b: give one of them"),
     ],

@@ -126,8 +126,22 @@ def test_a_file_of_several_schedulers_names_the_misspelt_one(asked: Asked) -> No
 
 
 def test_simulate_says_the_same_of_a_misspelt_name(asked: Asked) -> None:
-    assert asked("simulate", asked.pods(m.pod("b", schedulerName="dovetial"))) == 1
+    assert asked("simulate", asked.pods(m.pod("a"), m.pod("b", schedulerName="dovetial"))) == 1
     assert f"warning: {said('dovetial')}\n" in asked.printed()[1]
+
+
+def test_simulate_without_a_pod_to_decide_about_says_why_in_one_statement(asked: Asked) -> None:
+    other = "1 pod without nodeName names another scheduler ({}) than dovetail and is left out (see --scheduler-name)."
+    for name, status, more in (("volcano", 0, ""), ("dovetial", 1, f" {said('dovetial')}.")):
+        file = asked.pods(m.pod("b", schedulerName=name))
+        assert asked("simulate", file) == status
+        shown, error = asked.printed()
+        assert shown == f"No pod waits for scheduler dovetail: {other.format(name)}{more}"
+        assert "another scheduler" not in error
+        assert said(name) not in error
+
+        assert asked("simulate", file, "-o", "json") == status
+        assert other.format(name).removesuffix(".") in asked.printed()[1], "a document has no sentence"
 
 
 def test_simulated_pods_that_name_none_are_decided_by_the_first_profile(asked: Asked) -> None:

@@ -126,7 +126,9 @@ def test_an_empty_queue() -> None:
     queue_listing.show((), to, NOW, is_wide=False, namespace="")
     queue_listing.show((), to, NOW, is_wide=False, namespace="team")
 
-    assert to.getvalue() == "No pod waits.\nNo pod waits in namespace team (-A shows all namespaces).\n"
+    assert to.getvalue() == (
+        "No pod waits for Dovetail.\nNo pod waits for Dovetail in namespace team (-A shows all namespaces).\n"
+    )
 
 
 def test_equal_pods_of_a_gang_are_one_row_that_names_the_gang() -> None:
@@ -188,8 +190,8 @@ def test_the_line_below_the_list() -> None:
     pods = [PendingPod(of(created(name, 1), "dovetial"), None) for name in ("a", "b")]
     (found,) = queue_listing.unserved_pods(pods, NAMES, NOW)
     assert str(found) == (
-        "2 more pods wait. Dovetail schedules no pod with schedulerName dovetial: it serves dovetail. Write "
-        "schedulerName: dovetail; that of a pod that exists cannot be changed, so make the pod anew."
+        "2 pods wait without a scheduler. Dovetail schedules no pod with schedulerName dovetial: it serves dovetail. "
+        "Write schedulerName: dovetail; that of a pod that exists cannot be changed, so make the pod anew."
     )
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from scheduler.change import Change, Kind
 from scheduler.settings import load
-from scheduler.simulation import simulator
+from scheduler.simulation import case_warnings, simulator
 from scheduler.simulation.case_builder import CaseBuilder
 from scheduler.simulation.live_cluster import ClusterObjects
 from scheduler.simulation.manifests.documents import LIVE, Document, ManifestFiles
@@ -154,12 +154,14 @@ def test_the_answer_is_about_the_pods_of_the_files() -> None:
     assert answer.others == simulator.OtherPods(placed=(), waiting_count=1)
 
 
-def test_pods_of_other_schedulers_are_warned_of_only_where_they_are_of_the_files() -> None:
+def test_pods_of_other_schedulers_are_left_out_and_told_of_only_where_they_are_of_the_files() -> None:
     other = b.pod("other")
     live = changes(replace(other, scheduler_name="default-scheduler"))
 
-    assert case(live, m.pod("p")).warnings == ()
-    (warning,) = case(live, m.pod("p"), m.pod("q", schedulerName="volcano")).warnings
+    assert case(live, m.pod("p")).left_out == ()
+    found = case(live, m.pod("p"), m.pod("q", schedulerName="volcano"))
+    (warning,) = case_warnings.of_pods(found, "dovetail")
+    assert found.warnings == ()
     assert warning.startswith("1 pod without nodeName names another scheduler (volcano) than dovetail")
 
 

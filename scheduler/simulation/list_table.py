@@ -158,25 +158,26 @@ def _without_vendor(text: str) -> str:
 
 
 def _product(text: str, width: int, kept: int) -> str:
-    """Leave out the vendor of a product (`NVIDIA H100 80GB HBM3`), and then what stands behind the model, or before."""
+    """
+    Leave out the vendor of a product (`NVIDIA H100 80GB HBM3`), and then what stands behind the model, or before.
+
+    In the latter case the last word, such as the profile of a partition, stays whole where there is room.
+    """
     short = _without_vendor(text)
     if _width(short) <= width:
         return short
-    return _shortened(short, width, kept) if kept else set_cell_size(short, width - 1) + "…"
+    if not kept:
+        return set_cell_size(short, width - 1) + "…"
+    last = _width(short.rpartition(" ")[2])
+    return _shortened(short, width, last if kept < last < width - _LEAST_BEGINNING else kept)
 
 
 def _kept_of_products(texts: Collection[str], width: int) -> int:
-    """
-    Return 0 where products are different by their beginning, else the columns that their end keeps.
-
-    Their last word, such as the profile of a partition, stays whole where there is room.
-    """
+    """Return 0 where products are different by their beginning, else the columns that their end keeps."""
     short = list(map(_without_vendor, texts))
     if len({_product(text, width, 0) for text in texts}) == len(set(short)):
         return 0
-    last = max(_width(text.rpartition(" ")[2]) for text in short if _width(text) > width)
-    kept = _kept(short, width)
-    return last if kept < last < width - _LEAST_BEGINNING else kept
+    return _kept(short, width)
 
 
 def _kept(texts: Collection[str], width: int) -> int:

@@ -1,9 +1,10 @@
 """
 First fit and best fit: the first solution of the search, and the plan where the budget ends.
 
-`greedy` places pods by strict priority, `candidates_in_order` in several orders. `units` are what it places whole: single pods and gangs.
-`device_fit` serves what a pod requests on one node, and `node_score` rates that. `placement_state` follows the rules
-among pods while they are placed. No proofs live here, and no rule that the model does not have too.
+`greedy` places pods by strict priority, and `candidates_in_order` has it run in several orders. `units` are what it
+places whole: single pods and gangs. `device_fit` serves what a pod requests on one node, and `node_score` rates that.
+`placement_state` follows the rules among pods while they are placed. No proofs live here, and no rule that the model
+does not have too.
 """
 
 from solver.greedy.candidates_in_order import candidates

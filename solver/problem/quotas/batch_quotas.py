@@ -304,7 +304,7 @@ def is_contended(problem: Problem, beside: QuotaLimits, placed: Mapping[int, int
     `beside` are the limits beside a solution that places so many pods of each family. Pods whose own quota has too
     little left have lost to nobody else.
     """
-    counts, alone = QuotaCounts(problem, len(beside.keys)), beside.closed
+    counts, alone = QuotaCounts(problem, len(beside.keys)), problem.rules.quotas.alone
     waiting = (family for family in problem.families if placed.get(family[0].family, 0) < family[0].size)
     return any(
         each.index not in alone and not any(map(_is_own, _short(beside, each.index, counts.least(each))))

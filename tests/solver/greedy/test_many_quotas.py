@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from solver import SolverCache, solve
+from solver import SolverCache, decide, solve
 from solver.arrays import Mask
 from solver.domain import Batch, Budget, Namespace, Plan, Policy, ReasonCode, SearchStage, Snapshot
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import FitCache
 from solver.model import build, cells
 from solver.problem.prepare import prepare
-from solver.problem.problem import Part, PodClass
+from solver.problem.problem import Part, PodClass, Problem
 from solver.problem.quotas.quota_counts import QuotaCounts
 from solver.problem.quotas.surplus import without_surplus
 from tests.support import builders as b
@@ -79,6 +79,22 @@ def test_pods_that_a_limit_keeps_back_are_not_tried(monkeypatch: pytest.MonkeyPa
     assert few == many == 2 * 80  # first fit and best fit
     assert {each.reasons[0].code for each in more.unplaced} == {ReasonCode.QUOTA_EXCEEDED}
     assert len(more.unplaced) == 2 * PODS - 80
+
+
+@pytest.mark.parametrize("limit", [0, 20])
+def test_nobody_contends_with_pods_that_their_own_quota_keeps_back(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot, batch = case(4, 24)
+    first, *others = snapshot.quotas
+    prepared: list[Batch] = []
+
+    def preparing(there: Snapshot, pods: Batch, *rest: Any, **more: Any) -> Problem:
+        prepared.append(pods)
+        return prepare(there, pods, *rest, **more)
+
+    monkeypatch.setattr(decide, "prepare", preparing)
+    full = replace(snapshot, quotas=(quota(first.name, devices(limit), team=first.name), *others))
+    assert len(solve(full, batch, Policy(), Budget(seconds=60.0)).placements) == 3 * 24 + limit
+    assert len(prepared) == 1
 
 
 def test_pods_of_one_size_are_not_taken_in_the_same_order_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,16 +20,13 @@ Before, pods for which room is held are placed on it, without a round, where the
 Called by the worker of the shell, by simulation and by diagnosis.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import and_
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import structs
 
-from solver import extract, greedy, held_room, reservations, unplaced, volume_matching
+from solver import extract, held_room, reservations, unplaced, volume_matching
 from solver.domain import (
     Batch,
     Budget,
@@ -47,21 +44,21 @@ from solver.domain import (
     UndecidedCause,
     Unplaced,
 )
+from solver.first_solution import FirstSolution
 from solver.holds import seats_first
 from solver.holds.seating import SeatingContext
-from solver.model.objective import best_of, evaluate
+from solver.model.objective import evaluate
 from solver.preemption import nominated_room, preempt
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
-from solver.problem.quotas import batch_quotas
 from solver.problem.requests import widened_requests
 from solver.problem.skipped_pods import NOT_REACHED
 from solver.problem.solver_cache import SolverCache
-from solver.search import bound, decompose, exhaustive, scoring
+from solver.search import bound, decompose, scoring
 from solver.search.bound import SearchError
 from solver.search.exhaustive import BestWay
 from solver.search.stages import SearchResult
-from solver.solution import Solution, quotas_beside
+from solver.solution import Solution
 from solver.volume_matching import CONTENDED, AssignedVolumes, assign_volumes
 
 _GIVES_WAY: Final = Reason(
@@ -141,25 +138,24 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
     snapshot = nominated_room.reserve_for_nominated(snapshot, batch, policy, cache, budget.at("holding"))
     problem = prepare(snapshot, batch, policy, cache, budget)
 
-    first = _first_of(decision, problem)
-    if snapshot.quotas and not first.not_tried and _is_contended(problem, first.solution):
+    first = FirstSolution.of(problem, budget, searches=decision.searches)
+    if snapshot.quotas and first.is_contended():
         # Guarantees and shares of quotas say whose pods go first.
         problem = prepare(snapshot, batch, policy, cache, budget, contended=True)
-        first = _first_of(decision, problem)
-    start, not_tried = first.solution, first.not_tried
+        first = FirstSolution.of(problem, budget, searches=decision.searches)
 
-    if len(problem.batch.pods) > 1 and decision.defers_hard_pods() and not not_tried:
-        deferred = _deferred(problem, start, budget.at("hard"))
+    if len(problem.batch.pods) > 1 and decision.defers_hard_pods() and not first.not_tried:
+        deferred = _deferred(first, budget.at("hard"))
         if deferred:
             plan = _round(decision.decided_whole(), problem.batch.without(frozenset(deferred)))
             return structs.replace(plan, undecided=_later(deferred))
 
-    searched = _searched(decision, problem, start if first.best is None else first.best)
+    searched = _searched(decision, first.part, first.solution if first.best is None else first.best)
     settled = assign_volumes(problem, searched.solution)
     if settled.losers and not budget.should_stop():
         return _without_contended(decision, problem, settled)
 
-    problem = problem.rejecting(_reasons_not_tried(problem, searched.solution, not_tried))
+    problem = problem.rejecting(first.reasons_not_tried(searched.solution))
     plan = _plan(decision, problem, settled, _report(decision, searched))
     if not decision.searches:
         return plan
@@ -167,44 +163,6 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
     if blocked is not None:
         return _important_first(decision, plan, problem.batch, blocked)
     return _without_overcharged(problem, plan) if budget.may_defer else plan
-
-
-class _First(NamedTuple):
-    """A first solution, why pods without a place were not tried, and the best way where no search can find better."""
-
-    solution: Solution
-    not_tried: Counter[int]
-    best: BestWay | None
-
-
-def _first_of(decision: _Decision, problem: Problem) -> _First:
-    best = _best_of_all_ways(decision, problem)
-    if best is not None:
-        return _First(best.solution, Counter(), best)
-    budget = decision.budget
-    tried = greedy.candidates(problem, budget.at_least(budget.params.greedy_wall_share).at("greedy").should_stop)
-    return _First(best_of(problem, tried), reduce(and_, (each.unreached for each in tried)), None)
-
-
-def _is_contended(problem: Problem, start: Solution) -> bool:
-    """Whether not all pods fit, and one of another quota may have what a waiting pod needs."""
-    placed = Counter(problem.classes[choice.pod_class].family for choice in start.choices)
-    if placed.total() == len(problem.batch.pods):
-        return False
-    return batch_quotas.is_contended(problem, quotas_beside(problem, start), placed)
-
-
-def _best_of_all_ways(decision: _Decision, problem: Problem) -> BestWay | None:
-    """Serve one pod in the best of all ways, so that neither greedy nor search is needed; None where it is not."""
-    if not decision.searches:
-        return None
-    try:
-        return exhaustive.best(scoring.without_scores(problem), decision.budget.at("search"))
-    except MemoryError:
-        raise
-    except Exception as error:  # noqa: BLE001 -- whatever it is, the budget says whether it is raised
-        decision.budget.note_defect(SearchStage.EXHAUSTIVE, error)
-        return None
 
 
 def _searched(decision: _Decision, problem: Problem, start: Solution | BestWay) -> SearchResult:
@@ -274,14 +232,14 @@ def _with_preemptions(decision: _Decision, problem: Problem, plan: Plan) -> pree
         return preempt.PreemptedPlan(plan, None)
 
 
-def _deferred(problem: Problem, start: Solution, budget: Budget) -> tuple[PodId, ...]:
+def _deferred(first: FirstSolution, budget: Budget) -> tuple[PodId, ...]:
     """Return the pods that are hard and share nothing with the others, gangs whole; none where that is all pods."""
     try:
-        classes = decompose.hard_classes(problem, start, budget)
+        classes = decompose.hard_classes(first.part, first.solution, budget)
     except SearchError as error:
         budget.note_defect(SearchStage.DEFERRAL, error)
         return ()
-    batch = problem.batch
+    problem, batch = first.whole, first.whole.batch
     hard = {problem.pod(position).id for index in classes for position in problem.classes[index].members}
     gangs = {pod.gang for pod in batch.pods if pod.id in hard and pod.gang is not None}
     deferred = tuple(pod.id for pod in batch.pods if pod.id in hard or pod.gang in gangs)
@@ -364,20 +322,6 @@ def _without_repetitions(batch: Batch) -> Batch:
     pods = {pod.id: pod for pod in reversed(batch.pods)}
     once = batch if len(pods) == len(batch.pods) else structs.replace(batch, pods=tuple(reversed(pods.values())))
     return once.levelled()
-
-
-def _reasons_not_tried(
-    problem: Problem, solution: Solution, not_tried: Mapping[int, int]
-) -> dict[int, tuple[Reason, ...]]:
-    """Return the reason of pods that the greedy did not try and that have no place; `not_tried` counts by family."""
-    if not not_tried:
-        return {}
-    placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)
-    found: dict[int, tuple[Reason, ...]] = {}
-    for number, count in not_tried.items():
-        waiting = problem.classes[number].members[placed[number] :]
-        found.update((position, (NOT_REACHED,)) for position in waiting[-count:])
-    return found
 
 
 def _without_skipped(plan: Plan, batch: Batch, work: BudgetUsage) -> Plan:

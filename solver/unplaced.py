@@ -55,7 +55,7 @@ def explained(
             reasons.update((position, (skipped_pods.failed(problem.pod(position)),)) for position in waiting)
             with skipped_pods.quarantining(budget, skipped_pods.subject_of(problem.pod(waiting[0]))):
                 explaining = explaining or _Reasons.of(problem, found, budget, cache)
-                reasons.update(explaining.reasons(family, waiting))
+                reasons.update(explaining.reasons(family, waiting, has_place=bool(placed[first.index])))
     reasons = incurable.with_missing_shapes(problem, reasons)
     reasons = incurable.with_blocked_gangs(problem, reasons, explaining.own if explaining is not None else {})
     return tuple(
@@ -102,11 +102,21 @@ class _Reasons:
             winners=WinnersByNode.of(problem, extracted.placements),
         )
 
-    def reasons(self, family: tuple[PodClass, ...], waiting: Sequence[int]) -> dict[int, tuple[Reason, ...]]:
-        """Return the reasons of pods of a family, by position; winners of the own namespace are named."""
+    def reasons(
+        self, family: tuple[PodClass, ...], waiting: Sequence[int], *, has_place: bool
+    ) -> dict[int, tuple[Reason, ...]]:
+        """
+        Return the reasons of pods of a family, by position; winners of the own namespace are named.
+
+        `has_place` says that others of the family have one. So each fits alone, unless it depends on where others are.
+        """
         problem, first = self.problem, family[0]
         level = next(each.name for each in self.levels if first.index in each.worth)
-        if (kept := quota_reasons.kept_back(problem, family)) is not None:
+        kept = quota_reasons.kept_back(problem, family)
+        depends = any(each.volumes is not None or problem.is_coupled(each, by_quotas=False) for each in family)
+        if kept is None and has_place and not depends:
+            kept = self.after.kept_back(family)
+        if kept is not None:
             return dict.fromkeys(waiting, (kept,))
         is_proven = self.proven.get(level, False) and not problem.policy.counts_devices  # else more pods may fit
         found = self.before.reasons(family, is_proven=is_proven)

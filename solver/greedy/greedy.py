@@ -1,20 +1,19 @@
 """
-First fit and best fit on the problem: the first solution of the search, and the plan where the budget ends.
+First fit and best fit on the problem: one pass over the pods.
 
-Pods are taken by strict priority. Within a priority the order differs by candidate (queue order, or smaller pods
-first); the best candidate wins, and the first-fit plan in queue order is always one of them.
+Pods are taken by strict priority. Within a priority the order differs by run: that of the queue, or by size.
 """
 
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
 
 from solver.arrays import Amounts, Mask
-from solver.domain import SearchStage
 from solver.greedy import units
 from solver.greedy.device_fit import Condition, DeviceFit, FitCache, reach
 from solver.greedy.node_score import FIRST, FREE, NEVER, RANK, NodeRatings, Rating, ScoreCache
@@ -42,32 +41,14 @@ class Order(Enum):
     LARGE_BEST_FIT = "large first, best fit"
 
 
-def _never() -> bool:
+def never() -> bool:
+    """Never stop."""
     return False
 
 
-def candidates(problem: Problem, stop: Callable[[], bool] = _never) -> list[Solution]:
-    """
-    Return the solutions of first fit, best fit and best fit with small pods first; no order dominates another.
-
-    Where devices count, and not pods, large ones come first in place of small ones.
-    Each ends where it is once `stop` says so, and none begins after that. First fit runs first, and tries one pod or
-    gang at least. The others run only if it tried all pods, the last one only if best fit does not place all of them.
-    """
-    fit_cache = FitCache(problem)
-    first_fit = Greedy(problem, fit_cache, Order.QUEUE_FIRST_FIT).run(stop)
-    if first_fit.unreached or stop():
-        return [first_fit]
-    runs = problem.params.runs
-    found = [first_fit]
-    if runs(SearchStage.GREEDY_BEST_FIT):
-        found.insert(0, Greedy(problem, fit_cache, Order.QUEUE_BEST_FIT).run(stop))
-    if len(found[0].choices) == sum(family[0].size for family in problem.families):
-        return found
-    if runs(SearchStage.GREEDY_SMALL_FIRST) and not stop():
-        order = Order.LARGE_BEST_FIT if problem.policy.counts_devices else Order.SMALL_BEST_FIT
-        found.append(Greedy(problem, fit_cache, order).run(stop))
-    return found
+def largest(problem: Problem, family: tuple[PodClass, ...]) -> int:
+    """Return how many devices a pod of a family asks for at most."""
+    return max(map(problem.devices_of, family))
 
 
 @dataclass(slots=True, eq=False)
@@ -88,7 +69,7 @@ class Greedy:
     standings: dict[tuple[tuple[Part, ...], int, State], NodeRatings] = field(default_factory=dict)
     anchors: dict[int, Mask] = field(default_factory=dict)
     trackers: list[Tracker] = field(default_factory=list)
-    stop: Callable[[], bool] = _never
+    stop: Callable[[], bool] = never
     is_cut: bool = False
     """Whether time ended while nodes were rated or domains were tried: the others are passed over."""
     quotas: QuotaTracker = field(init=False)
@@ -124,7 +105,7 @@ class Greedy:
             found[each.index] = mask
         return found
 
-    def run(self, stop: Callable[[], bool] = _never) -> Solution:
+    def run(self, stop: Callable[[], bool] = never) -> Solution:
         """Place what can be placed, or what could be by the time that `stop` says that it is up: one unit at least."""
         self.stop = self.scores.stop = stop
         self.start()
@@ -176,15 +157,13 @@ class Greedy:
 
     def sequence(self) -> list[tuple[PodClass, ...]]:
         """One entry per pod, by priority and then by the order of this run; a gang goes by its first pod."""
-        entries = [(member, family) for family in self.problem.families for member in family[0].members]
         sign = int(self.order is Order.SMALL_BEST_FIT) - int(self.order is Order.LARGE_BEST_FIT)
-        sizes = {family[0].index: sign * max(map(self.problem.devices_of, family)) for family in self.problem.families}
-
-        def place(entry: tuple[int, tuple[PodClass, ...]]) -> tuple[int, bool, int, int]:
-            member, (first, *_) = entry
-            return -first.tier.priority, not first.tier.is_overdue, sizes[first.index], member
-
-        return [family for _, family in sorted(entries, key=place)]
+        entries: list[tuple[tuple[int, bool, int, int], tuple[PodClass, ...]]] = []
+        for family in self.problem.families:
+            tier, size = family[0].tier, sign and sign * largest(self.problem, family)
+            before = -tier.priority, not tier.is_overdue, size
+            entries += (((*before, member), family) for member in family[0].members)
+        return [family for _, family in sorted(entries, key=itemgetter(0))]
 
     def save(self) -> Saved:
         """Remember everything that placing changes."""

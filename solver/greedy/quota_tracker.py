@@ -128,7 +128,7 @@ class QuotaTracker:
         twin = self.twins.get(pod_class.index)
         if twin is None:
             bound, twin = self._bound(pod_class), pod_class.index
-            if bound is not None and not bound.nodes:
+            if bound is None or not bound.nodes:
                 twin = self.firsts.setdefault((pod_class.requests, pod_class.verdicts.allowed.tobytes()), twin)
             self.twins[pod_class.index] = twin
         if not self.rules.count_nodes:

@@ -7,7 +7,18 @@ import numpy as np
 
 from solver.arrays import Amounts
 from solver.domain import SearchStage
-from solver.model import devices, gangs, inter_pod, node_prices, objective, pods, quota_rows, rounding_cuts, victims
+from solver.model import (
+    devices,
+    gangs,
+    inter_pod,
+    node_prices,
+    objective,
+    pods,
+    quota_cuts,
+    quota_rows,
+    rounding_cuts,
+    victims,
+)
 from solver.model.cells import Cell, Cells, single
 from solver.model.form import IntegerForm
 from solver.model.variables import CellCapacity, DemandPool, Owner, PartAt, Variables
@@ -53,6 +64,7 @@ def build(
     devices.respect_budgets(variables)
     if problem.params.runs(SearchStage.ROUNDING_CUTS):
         rounding_cuts.add_rounding_cuts(variables)
+        quota_cuts.add_quota_cuts(variables)
     devices.add_device_identity(variables)
     objective.add_levels(variables)
     node_prices.respect_limits(variables)

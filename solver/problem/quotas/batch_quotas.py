@@ -157,12 +157,14 @@ def _asked(
     tree: QuotaTree, batch: Batch, most_devices: MostDevices
 ) -> tuple[dict[str, tuple[int, int]], dict[int, tuple[int, int]]]:
     """Sum up how many devices the pods of a batch ask for at most, and how many these are: by namespace, by quota."""
-    asked: dict[str, tuple[int, int]] = {}
+    found: dict[str, list[int]] = {}
     for pod in batch.pods:
         namespace = pod.id.namespace
         if (namespace in tree.leaf_of or tree.is_unknown(namespace)) and (devices := most_devices.of(pod)):
-            before = asked.get(namespace, (0, 0))
-            asked[namespace] = before[0] + devices, before[1] + 1
+            sums = found.setdefault(namespace, [0, 0])
+            sums[0] += devices
+            sums[1] += 1
+    asked = {namespace: (devices, pods) for namespace, (devices, pods) in found.items()}
     wanted: dict[int, tuple[int, int]] = {}
     for namespace, (devices, pods) in asked.items():
         for index in tree.chain(namespace):
@@ -277,13 +279,11 @@ def blocking(problem: Problem) -> Problem:
     least = {index: counts.least(problem.classes[index]) for index in rules.of_class}
     blocked |= rules.closed
     alone: set[int] = set(rules.closed)
-    for index, numbers in rules.of_class.items():
-        needed = least[index] or ()
-        limits = [rules.limits[number] for number in numbers]
-        short = [each for each in limits if needed and not each.counts_nodes and needed[each.position] > each.left]
+    for index in rules.of_class:
+        needed, short = least[index] or (), tuple(_short(rules, index, least[index]))
         if short:
             blocked[index] = short[0].reason(needed[short[0].position])
-            alone |= {index} if any(each.is_leaf and not each.is_guarantee for each in short) else set()
+            alone |= {index} if any(map(_is_own, short)) else set()
     for gang in problem.rules.gangs:
         blocked |= _blocked_gang(problem, gang, {index: least[index] for index in gang.classes if index in least})
     if not blocked:
@@ -304,9 +304,26 @@ def is_contended(problem: Problem, beside: QuotaLimits, placed: Mapping[int, int
     `beside` are the limits beside a solution that places so many pods of each family. Pods whose own quota has too
     little left have lost to nobody else.
     """
-    left = blocking(replace(problem, rules=replace(problem.rules, quotas=beside))).rules.quotas
+    counts, alone = QuotaCounts(problem, len(beside.keys)), problem.rules.quotas.alone
     waiting = (family for family in problem.families if placed.get(family[0].family, 0) < family[0].size)
-    return any(each.index not in left.alone for family in waiting for each in family if each.parts or each.shared)
+    return any(
+        each.index not in alone and not any(map(_is_own, _short(beside, each.index, counts.least(each))))
+        for family in waiting
+        for each in family
+        if each.parts or each.shared
+    )
+
+
+def _short(rules: QuotaLimits, index: int, least: tuple[int, ...] | None) -> Iterator[BoundResource]:
+    """Yield the limits that leave less than a pod of a class needs."""
+    for limit in map(rules.limits.__getitem__, rules.of_class.get(index, ()) if least else ()):
+        if least and not limit.counts_nodes and least[limit.position] > limit.left:
+            yield limit
+
+
+def _is_own(limit: BoundResource) -> bool:
+    """Whether a limit is that of the quota of the pods themselves, which they share with no other quota."""
+    return limit.is_leaf and not limit.is_guarantee
 
 
 def _blocked_gang(problem: Problem, gang: GangRule, least: Mapping[int, tuple[int, ...] | None]) -> dict[int, Reason]:

@@ -15,20 +15,21 @@ class MostDevices:
     """
     Counts pods one by one; a claim counts for each of its pods, which is never too few.
 
-    Pods of one template share the objects that say what they ask for (`cluster.interning`), and are counted once.
+    What pods and claims ask for is counted once: claims of one template share the object that says it
+    (`cluster.interning`).
     """
 
     claims: Mapping[ClaimId, Claim]
-    _of_resources: dict[int, int] = field(default_factory=dict)
+    _of_resources: dict[tuple[tuple[str, int], ...], int] = field(default_factory=dict)
     _of_claims: dict[int, int] = field(default_factory=dict)
-    """By the identity of the requests of a pod, and of a claim."""
+    """By the identity of the requests of a claim."""
 
     def of(self, pod: Pod) -> int:
         """Return the most devices of a pod."""
-        count = self._of_resources.get(id(pod.requests))
+        count = self._of_resources.get(pod.requests)
         if count is None:
             count = sum(amount for name, amount in pod.requests if _EXTENDED in name)
-            self._of_resources[id(pod.requests)] = count
+            self._of_resources[pod.requests] = count
         for claim_id in pod.claim_ids:
             claim = self.claims.get(claim_id)
             if claim is not None and claim.allocation is None:

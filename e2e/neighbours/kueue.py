@@ -62,6 +62,7 @@ class Kueue(Component):
         `classes` gives the name in quotas of each DeviceClass. `gates` and `settings` are more feature gates and more
         fields of its Configuration. Raises BuildError or ComponentError, with nothing left running.
         """
+        programs.kueue()  # builds it, with which the module with its manifests comes
         folder = plane.folder / "kueue"
         ports = free_port(), free_port()
         _make_certificates(folder)

@@ -6,6 +6,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from scheduler.placement_check.check_states import CheckMemory, Duty
+from scheduler.placement_check.kueue_objects import KueueWorkload
+
+MOST_ADMITTED: Final = 10_000
+"""Workloads that are remembered as let in."""
 
 
 class KnownWorkload(NamedTuple):
@@ -23,6 +27,16 @@ class KnownWorkloads(dict[str, KnownWorkload]):
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__()
         self._clock: Final = clock
+        self.admitted: Final[dict[str, None]] = {}
+        """Keys of those that were let in when they were seen last, the latest at the end."""
+
+    def see(self, workload: KueueWorkload) -> None:
+        """Remember whether a Workload is let in, also when it is gone."""
+        self.admitted.pop(workload.key, None)
+        if workload.is_admitted:
+            self.admitted[workload.key] = None
+            if len(self.admitted) > MOST_ADMITTED:
+                del self.admitted[next(iter(self.admitted))]
 
     def note(self, key: str, **fields: Any) -> None:
         """Set fields of what is remembered."""

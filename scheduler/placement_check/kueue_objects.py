@@ -1,6 +1,6 @@
 """Objects of Kueue (kueue.x-k8s.io/v1beta2) as far as the admission check reads them: frozen values, without I/O."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -105,20 +105,23 @@ class KueueWorkload(msgspec.Struct, frozen=True, kw_only=True):
         return next((each for each in self.checks if each.name in names), None)
 
 
-def grows_beside_running_pods(workload: KueueWorkload, workloads: Mapping[str, KueueWorkload]) -> bool:
+def grows_beside_running_pods(
+    workload: KueueWorkload, workloads: Mapping[str, KueueWorkload], were_admitted: Container[str] = ()
+) -> bool:
     """
     Whether a Workload is the growth of an elastic Job of which pods run.
 
     Then one of those that it replaces, one after the other, was let in, and none was evicted since: Kueue stops the
     whole Job with a Workload that it evicts. Kueue 0.19 takes the gate off the further pods when the growth has quota,
-    whatever a check says, and stops the running ones where one is Rejected.
+    whatever a check says, and stops the running ones where one is Rejected. A former one that is gone was let in where
+    `were_admitted` has its key: Kueue deletes what has finished (`objectRetentionPolicies`), as it has by the growth.
     """
     seen = {workload.key}
     while workload.replaces not in seen and not workload.was_evicted:
         seen.add(workload.replaces)
         former = workloads.get(workload.replaces)
         if former is None or former.is_admitted:
-            return former is not None
+            return former is not None or workload.replaces in were_admitted
         workload = former
     return False
 

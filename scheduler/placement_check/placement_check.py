@@ -248,6 +248,7 @@ class PlacementCheck:
             self._queue.leave(key)
             self._rooms.release(uid)  # its end is seen, and then its pods are decided
             return
+        self._known.see(workload)
         self._follow(key, workload)
         step = next_step(workload, ours, self._known[key].memory, now, park_after_seconds=self._park_after_seconds)
         self._act(key, workload, ours, step)
@@ -257,7 +258,7 @@ class PlacementCheck:
         known = self._known[key]
         if known.duty not in {Duty.PLACE, Duty.WATCH} or known.memory.is_placed:
             return
-        if grows_beside_running_pods(workload, self._objects.workloads):
+        if grows_beside_running_pods(workload, self._objects.workloads, self._known.admitted):
             self._queue.leave(key)
             self._line.leave(key)
             self._known.note(key, is_placed=True, is_held=True, answer=_GROWS)

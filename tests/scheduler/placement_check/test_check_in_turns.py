@@ -142,13 +142,25 @@ async def test_those_for_which_there_is_no_memory_stop_no_others(monkeypatch: py
     assert len(fed.pods) == 10
 
 
-async def test_the_growth_of_a_job_that_runs_is_let_in_without_a_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_gone", [False, True])
+async def test_the_growth_of_a_job_that_runs_is_let_in_without_a_decision(
+    monkeypatch: pytest.MonkeyPatch, *, is_gone: bool
+) -> None:
+    """Also where Kueue deletes the Workload that has finished by it, before the growth is looked at."""
+
     async def run(self: Shown) -> None:
         old = replace(workload(pod_set(count=1), status=STATUS), is_admitted=True, is_finished=True)
         new = replace(
             workload(pod_set(count=3), status=STATUS), name="new", uid="uid-new", replaces=old.key, resource_version="1"
         )
-        self.workloads |= {old.key: old, new.key: new}
+        self.workloads[old.key] = old
+        self.on_workload(old.key)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        if is_gone:
+            del self.workloads[old.key]
+            self.on_workload(old.key)
+        self.workloads[new.key] = new
         self.on_workload(new.key)
         await asyncio.Event().wait()
 

@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from scheduler.placement_check import known_workloads
 from scheduler.placement_check.check_states import (
     LONGEST_MESSAGE,
     Activate,
@@ -17,6 +19,7 @@ from scheduler.placement_check.check_states import (
     duty,
     next_step,
 )
+from scheduler.placement_check.known_workloads import KnownWorkloads
 from scheduler.placement_check.kueue_objects import (
     PENDING,
     READY,
@@ -121,6 +124,23 @@ def test_a_job_grows_beside_pods_that_run_where_one_it_replaces_was_let_in(
 ) -> None:
     """An evicted Workload stops the whole Job."""
     assert grows_beside_running_pods(chain[-1], {each.key: each for each in chain}) == runs
+
+
+def test_a_job_grows_beside_pods_of_a_workload_that_is_gone_where_that_was_let_in() -> None:
+    known = KnownWorkloads(lambda: 0.0)
+    former = grown("a", is_admitted=True)
+    known.see(former)
+    assert grows_beside_running_pods(grown("b", "a"), {}, known.admitted)
+    known.see(replace(former, is_admitted=False))  # evicted, which stops the Job
+    assert not grows_beside_running_pods(grown("b", "a"), {}, known.admitted)
+
+
+def test_of_workloads_that_were_let_in_the_latest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_workloads, "MOST_ADMITTED", 2)
+    known = KnownWorkloads(lambda: 0.0)
+    for name in ("a", "b", "a", "c"):
+        known.see(grown(name, is_admitted=True))
+    assert list(known.admitted) == ["ml/a", "ml/c"]
 
 
 def test_a_placed_workload_is_not_parked_while_its_room_is_written() -> None:

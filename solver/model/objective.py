@@ -59,7 +59,8 @@ class ObjectiveLevel:
 
     No solution exceeds `upper_bound`. `decides_pods` says that the level is about which pods are placed and how; the
     others only pack. `is_separable` says that the level is a sum over nodes, `is_of_picks` that equal picks for pods of
-    a class are worth the same on all nodes of a group.
+    a class are worth the same on all nodes of a group. `of_uses` evaluates a level that depends on nothing but what is
+    taken of nodes.
     """
 
     name: str
@@ -69,6 +70,7 @@ class ObjectiveLevel:
     decides_pods: bool = False
     is_separable: bool = True
     is_of_picks: bool = False
+    of_uses: Callable[[Problem, Uses], int] | None = None
 
 
 def objective_levels(problem: Problem) -> tuple[ObjectiveLevel, ...]:
@@ -231,6 +233,7 @@ def _packing_level(
         write,
         is_separable=is_separable,
         is_of_picks=is_of_picks,
+        of_uses=evaluate,
     )
 
 

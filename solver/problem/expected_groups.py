@@ -28,6 +28,8 @@ class ExpectedLine(NamedTuple):
 
     def times(self, left: Sequence[int]) -> int:
         """Count how often it can be served where so many devices of each type are left."""
+        if self.needed == 1:
+            return sum(left)
         times = sum(left) // self.needed if self.needed else 0
         while self.is_distinct and times:
             most = sum([min(each, times) for each in left]) // self.needed

@@ -122,6 +122,8 @@ class _Comparison:
         return values[equals]
 
     def _value(self, level: ObjectiveLevel, way: int) -> int:
+        if level.of_uses is not None:
+            return level.of_uses(self.problem, [] if way == _NO_WAY else [(int(self.nodes[way]), self._way(way).use)])
         found = self.counted.get(way)
         if found is None:
             solution = self._solution(way)

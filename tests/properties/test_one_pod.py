@@ -220,4 +220,4 @@ def test_levels_of_devices_are_asked_once_for_all_nodes_that_serve_a_pod_alike(
     snapshot = b.snapshot(*nodes_in_use(*range(300, 401)), b.gpu_class(), claim)
     plan = solve(snapshot, b.batch(b.pod("p", "c")), Policy(expected=(kind,)), PATIENT)
     assert plan.report.stages == (SearchStage.EXHAUSTIVE,)
-    assert len(counted) == 3, "no way, one for all until they differ in what is lost, and the best then"
+    assert len(counted) == 2, "no way, and one for all ways"

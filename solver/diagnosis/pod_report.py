@@ -292,11 +292,15 @@ class _PodReport:
         return each.change.case if each.small is None else transferred(each.change.case, each.small, self.later)
 
     def _helps_rivals(self, case: ProbeCase) -> bool:
-        """Whether other pods that wait could use what a change frees."""
+        """Whether other pods that wait could use what a change frees: with devices the cpu of the pods that end."""
         if not self.rivals.pods:
             return False
         first, *others = self.rivals.pods
-        alone = case._replace(pod=first, together=tuple(others), gangs=self.rivals.gangs)
+        held, freed = self.later.claims(), case.snapshot.claims
+        changed = {each.id for each in freed if each.allocation != held[each.id].allocation}
+        pods = tuple(each for each in case.snapshot.pods if not changed & set(each.claim_ids))
+        left = msgspec.structs.replace(case.snapshot, pods=pods)
+        alone = case._replace(snapshot=left, pod=first, together=tuple(others), gangs=self.rivals.gangs)
         return bool(self.probe.nodes_used(alone))
 
     def _group(self, node: int) -> _Group:

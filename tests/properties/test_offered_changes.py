@@ -300,3 +300,16 @@ def test_a_gang_starts_when_what_it_waits_for_has_ended(world: World) -> None:
                 pods = tuple(one for one in then.batch.pods if one.id in placed or one.gang == pod.gang)
                 asked = then._replace(batch=Batch(pods=pods, gangs=then.batch.gangs_of(pods)))
                 assert starts(decided(asked), asked, pod), (pod.id, reason.message)
+
+
+def test_with_a_device_comes_the_cpu_of_the_pod_that_holds_it() -> None:
+    """The pod needs a device alone, the one before it also the cpu that comes free when its holder ends."""
+    holder = b.held("holder", b.result("gpu", "gpu-0", "n0"), node_name="n0")
+    running = b.pod("holder", "holder", cpu=1, node_name="n0", priority=5)
+    claims = (b.claim(name, b.request("r")) for name in ("first", "second"))
+    held = replace(holder, reserved_for=(b.consumer("holder"),))
+    node = b.node("n0", cpu=1)
+    snapshot = b.snapshot([b.gpu_class(), node, b.resource_slice("n0", b.device("gpu-0")), held, *claims], [running])
+    first, second = b.pod("first", "first", cpu=1), b.pod("second", "second")
+    found = explain_pod(snapshot, b.batch(first, second), second, Policy(), p.PATIENT).changes
+    assert [each.message for each in found] == [f"1 more free device, now held by default/holder{MAY_LOSE}"]

@@ -125,7 +125,8 @@ def show(made: PlannedMoves, to: TextIO) -> None:
         pods = f"{moved} of {printing.counted(len(goal.leaving), 'pod')} can move"
         stay = "stays" if made.left_behind == 1 else "stay"
         list_table.write([f"{goal.subject} cannot {verb}: {pods}, {made.left_behind} {stay}.", ""], to)
-    own = [each for each in found.staying if each.pod in set(goal.leaving)]
+    leaving = set(goal.leaving)
+    own = [each for each in found.staying if each.pod in leaving]
     if own and not found.is_found:
         _show_tables(found, to)
         list_table.write([_why_none_leaves(found, own)], to)

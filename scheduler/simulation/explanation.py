@@ -108,7 +108,7 @@ class ExplainedGang(NamedTuple):
 
     `fitting_count` waiting pods would fit at once if the gang had no minimum. `kinds` are explanations, each with the
     number of waiting pods that it stands for; `more_kinds` are not explained. `waits` says whether a pod of the gang
-    would get no node now. `conditions` are those of the PodGroup.
+    would get no node now. `conditions` are those of the PodGroup; `is_loose` says that it ties nothing (`Gang`).
     """
 
     name: PodId
@@ -120,6 +120,12 @@ class ExplainedGang(NamedTuple):
     waits: bool
     more_kinds: int = 0
     conditions: tuple[tuple[str, str, str, str], ...] = ()
+    is_loose: bool = False
+
+    @property
+    def noun(self) -> str:
+        """What it is called."""
+        return "group" if self.is_loose else "gang"
 
     @property
     def workload(self) -> str:
@@ -163,12 +169,15 @@ def of_gang(asked: Record, name: PodId, seen: GangObjects, most_kinds: int | Non
         for kind, pod in list(first.items())[:most_kinds]
     )
     more = len(first) - len(kinds)
-    waits = any(each.waits for each, _ in kinds) or (more > 0 and _any_waits(asked, name))
     gang = next((each for each in asked.batch.gangs if waiting and each.id == waiting[0].gang), None)
     group_conditions = group.conditions if group is not None else ()
     fitting = _fitting(asked, waiting)
+    known = (*asked.batch.gangs, *asked.snapshot.gangs)
+    is_loose = any(each.is_loose for each in known if each.id[:2] == name)
+    waits = any(each.waits for each, _ in kinds) or (more > 0 and _any_waits(asked, name))
+    waits = waits or (is_loose and fitting < len(waiting))  # equal pods are explained once, and may not all fit
     return ExplainedGang(
-        name, gang, bound, waiting, fitting, kinds, waits, more_kinds=more, conditions=group_conditions
+        name, gang, bound, waiting, fitting, kinds, waits, more, conditions=group_conditions, is_loose=is_loose
     )
 
 
@@ -230,7 +239,7 @@ def show_gang(found: ExplainedGang, to: TextIO, *, is_wide: bool = False) -> Non
         explanation_output.show(each, to, is_wide=is_wide)
     if found.more_kinds:
         more = f"{counted(found.more_kinds, 'more kind')} of waiting pods"
-        console.print(Text(f"\nThe gang has {more}: -o wide and -o json explain all of them."))
+        console.print(Text(f"\nThe {found.noun} has {more}: -o wide and -o json explain all of them."))
 
 
 def _gang_lines(found: ExplainedGang, most: int | None) -> Iterator[str]:
@@ -239,9 +248,10 @@ def _gang_lines(found: ExplainedGang, most: int | None) -> Iterator[str]:
     fit = ""
     if found.waiting:
         is_all = found.fitting_count == len(found.waiting)
-        fit = f" Without the gang's rules, {'all' if is_all else found.fitting_count} of those that wait would fit now."
+        fit = f"{'all' if is_all else found.fitting_count} of those that wait would fit now."
+        fit = f" {fit[0].upper()}{fit[1:]}" if found.is_loose else f" Without the gang's rules, {fit}"
     of_workload = f" of {found.workload}" if found.workload else ""
-    yield f"Gang {found.name}{of_workload}: {state}{fit}"
+    yield f"{found.noun.capitalize()} {found.name}{of_workload}: {state}{fit}"
     for pod in found.bound[:most]:
         yield f"  {pod.id} is bound to node {pod.node_name}"
     if most is not None and len(found.bound) > most:

@@ -71,6 +71,11 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
         return 0 if self.disruption == DISRUPT_SINGLE else min(self.min_count, running)
 
     @property
+    def is_loose(self) -> bool:
+        """Whether nothing ties its pods together: they come and go one by one, as pods without a gang do."""
+        return not (self.min_count or self.levels or self.claims or self.invalid or self.needed(1))
+
+    @property
     def is_partial(self) -> bool:
         """Whether some of its pods run, but too few; pods that complete it go first."""
         return 0 < self.running_count < self.min_count

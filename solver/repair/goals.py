@@ -1,7 +1,7 @@
 """Goals of a repair: of an object that somebody names, and all of a fleet, the most important first."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -11,6 +11,8 @@ from solver.domain import (
     Claim,
     ClaimId,
     DeviceId,
+    Gang,
+    GangId,
     GoalKind,
     Node,
     Pod,
@@ -82,15 +84,22 @@ def _waiting_goals(waiting: Batch) -> Iterator[RepairGoal]:
     for pod in waiting.levelled().pods:
         by_priority[pod.priority].append(pod)
     for priority in sorted(by_priority, reverse=True):
-        units: dict[object, list[Pod]] = {}
-        for pod in by_priority[priority]:
-            units.setdefault(pod.id if pod.gang is None else pod.gang, []).append(pod)
+        units = _units(by_priority[priority], waiting.gangs)
         if len(units) > 1:
             pods = [pod for unit in units.values() for pod in unit]
             yield _wanting(waiting, pods, f"{len(units)} waiting pods and gangs of priority {priority}")
-        for unit in units.values():
-            first = unit[0]
-            yield _wanting(waiting, unit, f"pod {first.id}" if first.gang is None else f"gang {first.gang}")
+        for (kind, name), unit in units.items():
+            yield _wanting(waiting, unit, f"{kind} {name}")
+
+
+def _units(pods: Iterable[Pod], gangs: Iterable[Gang]) -> dict[tuple[str, PodId | GangId], list[Pod]]:
+    """Group the pods of each gang; all others are alone, also those of a group that does not tie them together."""
+    loose = {each.id for each in gangs if each.is_loose}
+    units: dict[tuple[str, PodId | GangId], list[Pod]] = {}
+    for pod in pods:
+        key = ("pod", pod.id) if pod.gang is None or pod.gang in loose else ("gang", pod.gang)
+        units.setdefault(key, []).append(pod)
+    return units
 
 
 def _wanting(waiting: Batch, pods: Sequence[Pod], subject: str) -> RepairGoal:
@@ -104,13 +113,10 @@ def _device_goals(snapshot: Snapshot, policy: Policy) -> Iterator[RepairGoal]:
     failed = failed_devices(snapshot)
     if not failed:
         return
-    units: dict[object, list[Pod]] = {}
-    for pod in sorted(snapshot.pods, key=lambda pod: -pod.priority):
-        if pod.scheduler_name in policy.preemption.scheduler_names and pod.claims:
-            units.setdefault(pod.id if pod.gang is None else pod.gang, []).append(pod)
-    for pods in units.values():
-        subject = f"pod {pods[0].id}" if pods[0].gang is None else f"gang {pods[0].gang}"
-        goal = _leaving_devices(snapshot, pods, failed, subject)
+    own = [pod for pod in snapshot.pods if pod.scheduler_name in policy.preemption.scheduler_names and pod.claims]
+    units = _units(sorted(own, key=lambda pod: -pod.priority), snapshot.gangs)
+    for (kind, name), pods in units.items():
+        goal = _leaving_devices(snapshot, pods, failed, f"{kind} {name}")
         if goal.leaving:
             yield goal
 

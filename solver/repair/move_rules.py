@@ -5,7 +5,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from solver.domain import PREEMPTIBLE, RESTARTS_ALONE, RESTARTS_WHOLE, Harm, Pod, PodId, Policy, RepairRules, Snapshot
+from solver.domain import (
+    PREEMPTIBLE,
+    RESTARTS_ALONE,
+    RESTARTS_WHOLE,
+    GangId,
+    Harm,
+    Pod,
+    PodId,
+    Policy,
+    RepairRules,
+    Snapshot,
+)
 from solver.domain.gang import DISRUPT_ALL
 from solver.preemption.pdb_index import PdbIndex
 from solver.preemption.victims import holders_of_devices
@@ -41,6 +52,7 @@ class MoveRules:
     _moved_before: dict[str, int] = field(init=False)
     _settled: frozenset[str] = field(init=False)
     _resting: frozenset[str] = field(init=False)
+    _loose: frozenset[GangId] = field(init=False)
 
     def __post_init__(self) -> None:
         self.pdbs = PdbIndex(self.snapshot)
@@ -52,13 +64,15 @@ class MoveRules:
         self._holders = holders_of_devices(self.snapshot) if self.rules.minimum_run_seconds else frozenset()
         self._moved_before = dict(self.rules.moved_before)
         self._settled, self._resting = frozenset(self.rules.settled), frozenset(self.rules.resting)
+        self._loose = frozenset(each.id for each in self.snapshot.gangs if each.is_loose)
 
     def why_not_moved(self, pod: Pod) -> str:
         """Say why a pod may not be moved to make room; empty for one that may."""
         if (why := self.why_not_evicted(pod)) != "":
             return why
-        if pod.gang is not None:
-            return f"it belongs to gang {pod.gang.namespace}/{pod.gang.name}"
+        if pod.gang is not None and pod.gang not in self._loose:
+            of_workload = f" of {pod.workload}" if pod.workload else ""
+            return f"it belongs to gang {pod.gang.namespace}/{pod.gang.name}{of_workload}"
         if whole_group(pod) is not None:
             return "all pods of its set restart when one is moved"
         if pod.priority > self.priority:

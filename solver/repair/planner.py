@@ -185,7 +185,8 @@ class _Attempt:
         """Return the nodes that could take one of the pods if they were empty."""
         own = {claim for pod in case.batch.pods for claim in pod.claim_ids}
         claims = (each if each.id in own else replace(each, allocation=None) for each in case.snapshot.claims)
-        gangs = {pod.gang for pod in case.batch.pods if pod.gang is not None}
+        loose = {each.id for each in case.batch.gangs if each.is_loose}
+        gangs = {pod.gang for pod in case.batch.pods if pod.gang is not None} - loose
         members = tuple(pod for pod in case.snapshot.pods if pod.gang in gangs)
         empty = replace(case.snapshot, pods=members, claims=tuple(claims), nominated=())
         problem = prepare(empty, case.batch, case.policy, case.cache)

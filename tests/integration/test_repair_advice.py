@@ -49,6 +49,9 @@ def test_a_plan_is_made_and_nothing_moves(
     assert m.run("repair", "show", name, *access) == 0
     shown = capsys.readouterr().out
     assert "1 move (proven: it cannot be done with fewer)." in shown
+    for action in ("show", "approve"):
+        assert m.run("repair", action, f"{name}x", *access) == 2
+        assert f"there is no RepairPlan {name}x: did you mean {name}?" in capsys.readouterr().err
     assert m.run("repair", "show", name, *access, "-o", "json") == 0
     assert "plan" not in json.loads(capsys.readouterr().out)["spec"]
 

@@ -125,19 +125,39 @@ def show(made: PlannedMoves, to: TextIO) -> None:
         pods = f"{moved} of {printing.counted(len(goal.leaving), 'pod')} can move"
         stay = "stays" if made.left_behind == 1 else "stay"
         list_table.write([f"{goal.subject} cannot {verb}: {pods}, {made.left_behind} {stay}.", ""], to)
-    if goal.leaving and found.staying and not found.is_found:
+    leaving = set(goal.leaving)
+    own = [each for each in found.staying if each.pod in leaving]
+    if own and not found.is_found:
         _show_tables(found, to)
-        first, count = found.staying[0], len({each.pod for each in found.staying})
-        more = f", and {count - 1} more" if count > 1 else ""
-        list_table.write([f"No plan: {first.pod} stays{more}: {first.reason} ({_proof(found)})."], to)
+        list_table.write([_why_none_leaves(found, own)], to)
         return
     show_moves(found, to, made.shared_claims() if found.moves else ())
+
+
+def _why_none_leaves(found: Relocation, own: Sequence[Staying]) -> str:
+    """Say why the first of the pods that have to leave stays, how many others, and how many make no room for them."""
+    reason = own[0].reason
+    alike = {each.pod for each in own if each.reason == reason}
+    rest = {each.pod for each in own} - alike
+    others = {each.pod for each in found.staying} - alike - rest
+    more = f", and {len(alike) - 1} more" if len(alike) > 1 else ""
+    elsewhere = f"; {len(rest)} for other reasons" if rest else ""
+    beside = f"; {printing.counted(len(others), 'other pod')} may not make room" if others else ""
+    return f"No plan: {own[0].pod} stays{more}: {reason}{elsewhere}{beside} ({_proof(found)})."
 
 
 def show_moves(found: Relocation, to: TextIO, shared: Sequence[ClaimId] = ()) -> None:
     """Write the moves and what they cost."""
     _show_tables(found, to)
     list_table.write(filter(None, (summary(found, shared), lost_work(found))), to)
+
+
+def destination(source: str, target: str, device_count: int) -> Coloured:
+    """Return where a move leads; on the same node the pod gets other devices."""
+    if not target:
+        return Coloured("(a spare takes its place)", "yellow")
+    others = "another device" if device_count == 1 else "other devices"
+    return Coloured(f"{target} ({others})" if target == source and device_count else target, "green")
 
 
 def _show_tables(found: Relocation, to: TextIO) -> None:
@@ -148,7 +168,7 @@ def _show_tables(found: Relocation, to: TextIO) -> None:
                 str(each.step),
                 str(each.pod),
                 each.source,
-                Coloured(each.target, "green") if each.target else Coloured("(a spare takes its place)", "yellow"),
+                destination(each.source, each.target, sum(len(given.results) for _, given in each.allocations)),
             )
             for each in found.moves
         ]

@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler.worker.recording import Record, RepairRecord
 from solver import goal_of_nodes, goal_of_pods, plan_moves
-from solver.domain import Budget, ClaimId, GoalKind, Pod, Relocation, RepairGoal, RepairRules, Snapshot
+from solver.domain import Budget, ClaimId, GoalKind, Pod, Relocation, RepairGoal, RepairRules, Snapshot, wording
 
 _SECONDS: Final = 120.0
 
@@ -73,7 +73,8 @@ def goal_for(asked: Record, kind: str, name: str, *, is_kind_given: bool = True)
     snapshot = asked.snapshot
     if kind == "node":
         if all(node.name != name for node in snapshot.nodes):
-            raise UnknownObjectError(f"there is no node {name}")
+            near = wording.nearest(name, [node.name for node in snapshot.nodes])
+            raise UnknownObjectError(f"there is no node {name}{f': did you mean {near}?' if near else ''}")
         return goal_of_nodes(snapshot, (name,), asked.policy, f"node {name}")
     if kind == "domain":
         label, _, value = name.partition("=")

@@ -8,7 +8,8 @@ import msgspec
 
 from scheduler.kube.repair_plans import MoveState, PlannedMove, RepairPlan
 from scheduler.simulation import list_table, printing
-from scheduler.simulation.list_table import Coloured, ListColumn
+from scheduler.simulation.list_table import ListColumn
+from scheduler.simulation.moves import moves_output
 
 _MINUTE: Final = 60
 _LISTED: Final = (
@@ -64,7 +65,7 @@ def show_one(plan: RepairPlan, to: TextIO, form: str) -> None:
 def _move_row(plan: RepairPlan, move: PlannedMove) -> list_table.Row:
     progress = plan.progress(move.uid)
     state = "" if progress is None else f"{progress.state} {progress.message}".strip()
-    target = Coloured(move.target, "green") if move.target else Coloured("(a spare takes its place)", "yellow")
+    target = moves_output.destination(move.source, move.target, len(move.devices))
     return (str(move.step), str(move.pod), move.source, target, state)
 
 

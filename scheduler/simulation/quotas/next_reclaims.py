@@ -120,7 +120,8 @@ def _of_waiting(
     quota, victims = tree.quota_of(first.id.namespace), lost(preemption.victims, first.priority)
     if not quota or all(each.quota in ("", quota) for each in victims):
         return None
-    return NextReclaim(quota, None, first.id, first.gang, victims, workload=first.workload)
+    is_loose = any(each.is_loose for each in batch.gangs if each.id == first.gang)
+    return NextReclaim(quota, None, first.id, None if is_loose else first.gang, victims, workload=first.workload)
 
 
 class _Question(NamedTuple):

@@ -356,6 +356,15 @@ def gang(tmp_path: Path) -> Path:
     return tmp_path / "case.json"
 
 
+def test_pods_of_a_group_without_a_minimum_are_called_no_gang(gang: Path, tmp_path: Path, capsys: Capture) -> None:
+    asked = simulator.load(gang)
+    batch = replace(asked.batch, gangs=(replace(asked.batch.gangs[0], min_count=0),))
+    simulator.save(tmp_path / "group.json", replace(asked, batch=batch), keep_parameters=False)
+    assert m.run("explain", "gang/t", "--snapshot", tmp_path / "group.json") == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.startswith("Group default/t: 1 pod bound, 2 waiting. 1 of those that wait would fit now.")
+
+
 def test_a_gang_of_a_job_is_named_with_it(gang: Path, tmp_path: Path, capsys: Capture) -> None:
     asked = simulator.load(gang)
     labels, job = (("batch.kubernetes.io/job-name", "train"),), Controller(kind="Job", uid="job")

@@ -233,6 +233,19 @@ def test_a_gang_has_its_name(tmp_path: Path, capsys: Capture) -> None:
     assert [each["isReclaimed"] for each in found["victims"]] == [True, True]
 
 
+def test_a_pod_of_a_group_without_a_minimum_has_its_own_name(tmp_path: Path, capsys: Capture) -> None:
+    (own, asked) = waiting("r0", "red")
+    own["spec"]["schedulingGroup"] = {"podGroupName": "tune-pgt-0"}
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1alpha3",
+        "kind": "PodGroup",
+        "metadata": {"name": "tune-pgt-0", "namespace": "red"},
+        "spec": {"schedulingPolicy": {"basic": {}}, "disruptionMode": {"single": {}}},
+    }
+    assert m.run("quota", "-f", files(tmp_path, own, asked, group)) == 0
+    assert "for pod red/r0 of red: blue/b" in capsys.readouterr().out
+
+
 def test_it_says_how_many_devices_it_did_not_ask_for(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,7 +68,8 @@ def test_an_unknown_object_is_named(fragmented: Path, capsys: pytest.CaptureFixt
         (("n1",), "pod default/n1 neither waits for this scheduler nor runs. Did you mean node/n1?"),
         (("pod", "nobody"), "pod default/nobody neither waits for this scheduler nor runs"),
         (("gang", "large"), "gang default/large neither waits for this scheduler nor runs"),
-        (("node", "n9"), "there is no node n9"),
+        (("node", "n9"), "there is no node n9\n"),
+        (("node", "n11"), "there is no node n11: did you mean n1?"),
         (("domain", "rack=a"), "no node has the label rack=a"),
         (("domain", "rack"), "'domain rack' names no domain: write domain LABEL=VALUE"),
         (("namespace", "team"), "this command takes pod/NAME"),
@@ -100,6 +101,8 @@ def test_a_pod_leaves_a_tainted_device(fragmented: Path, tmp_path: Path, capsys:
     assert (answer["goal"], answer["for"], answer["least"]) == ("Devices", ["default/small-1"], 1)
     assert (move["pod"], move["from"], move["step"]) == ("default/small-1", "n1", 1)
     assert move["devices"][0] != "gpu.example.com/n1/gpu-0"
+    assert m.run("repair", "plan", "--for", "pod", "small-1", "-f", fragmented, more) == 0
+    assert (move["to"] == "n1") == ("n1 (another device)" in capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("wanted", [("node", "n1"), ("domain", "kubernetes.io/hostname=n1")])
@@ -160,6 +163,36 @@ def test_a_gang_gets_all_the_moves_that_it_needs(
     assert answer["for"] == ["default/member-0", "default/member-1"]
     assert (len(answer["moves"]), answer["proven"], len(answer["placements"])) == (2, True, 2)
     assert len({each["node"] for each in answer["placements"]}) == 2
+
+
+def group(name: str, policy: m.Manifest) -> m.Manifest:
+    """A PodGroup as the Job controller makes one."""
+    spec = {"schedulingPolicy": policy, "disruptionMode": {"single": {}}}
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "scheduling.k8s.io/v1alpha3", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("policy", "moves"), [({"basic": {}}, 1), ({"gang": {"minCount": 1}}, 0)], ids=["basic", "gang"]
+)
+def test_pods_of_jobs_make_room_unless_they_are_gangs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], policy: m.Manifest, moves: int
+) -> None:
+    objects: list[Any] = [m.device_class(), m.template("two", count=2), m.pod("large", template_name="two")]
+    for number in (1, 2):
+        pod, claim = runs(f"small-{number}", f"n{number}", "gpu-0")
+        pod["metadata"]["labels"] = {"batch.kubernetes.io/job-name": f"job-{number}"}
+        pod["spec"]["schedulingGroup"] = {"podGroupName": f"job-{number}-pgt-0"}
+        objects += [m.node(f"n{number}"), m.slice_of(f"n{number}"), pod, claim, group(f"job-{number}-pgt-0", policy)]
+    path = m.write_json(tmp_path / "jobs.json", objects)
+
+    assert m.run("repair", "plan", "--for", "pod", "large", "-f", path, "-o", "json") == (0 if moves else 1)
+
+    answer = json.loads(capsys.readouterr().out)
+    assert (len(answer["moves"]), answer["proven"]) == (moves, True)
+    assert [each["reason"] for each in answer["staying"]] == (
+        [] if moves else [f"it belongs to gang default/job-{number}-pgt-0 of Job job-{number}" for number in (1, 2)]
+    )
 
 
 def test_a_gang_that_cannot_be_whole_gets_no_moves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -156,6 +156,22 @@ def test_where_no_pod_can_leave_the_sentence_names_one_and_why(tmp_path: Path, c
     assert lines[-1] == "No plan: default/small stays: it has no controller that would make it anew (proven)."
 
 
+def test_the_sentence_counts_each_pod_that_stays_under_its_own_reason(tmp_path: Path, capsys: Capture) -> None:
+    pod, claim = changed(ownerReferences=[])
+    beside, held = runs("beside", "n2", "gpu-0")
+    beside["metadata"]["ownerReferences"] = []
+    objects = [m.device_class(), m.node("n1"), m.slice_of("n1", count=3), m.node("n2"), m.slice_of("n2", count=1)]
+    objects += [*runs("a", "n1", "gpu-1"), *runs("b", "n1", "gpu-2"), pod, claim, beside, held]
+
+    status, lines = emptied(m.write_json(tmp_path / "cluster.json", objects), capsys)
+
+    assert (status, lines[0]) == (1, "node n1 cannot be emptied: 0 of 3 pods can move, 3 stay.")
+    assert " ".join(lines[-2:]).strip() == (
+        "No plan: default/small stays: it has no controller that would make it anew; 2 for other reasons; "
+        "1 other pod may not make room (proven)."
+    )
+
+
 def test_pods_that_share_a_claim_go_at_once(tmp_path: Path, capsys: Capture) -> None:
     first, claim = runs("first", "n1", "gpu-0")
     second = json.loads(json.dumps(first))

@@ -14,7 +14,7 @@ from scheduler.kube.repair_plans import (
     PlanStatus,
     RepairPlan,
 )
-from scheduler.simulation.moves import repair_plans_output
+from scheduler.simulation.moves import moves_output, repair_plans_output
 
 NAME = "repair-waiting-0f3a"
 POD = "one-gpu-per-pod-with-a-long-name-d46d785f8-44ml6"
@@ -72,3 +72,17 @@ def test_a_plan_has_whole_names_of_pods(to: Terminal) -> None:
 def test_without_plans_the_list_says_so(to: Terminal) -> None:
     repair_plans_output.show_list([], to, "table")
     assert to.getvalue() == "No repair is planned.\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "devices", "shown"),
+    [
+        ("n2", 1, "n2"),
+        ("n1", 1, "n1 (another device)"),
+        ("n1", 2, "n1 (other devices)"),
+        ("n1", 0, "n1"),
+        ("", 0, "(a spare takes its place)"),
+    ],
+)
+def test_a_move_on_the_same_node_says_that_it_gets_other_devices(target: str, devices: int, shown: str) -> None:
+    assert moves_output.destination("n1", target, devices).text == shown

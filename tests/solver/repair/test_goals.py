@@ -55,6 +55,18 @@ def test_waiting_pods_of_one_priority_are_one_goal_and_then_goals_of_their_own()
     assert [len(goal.wanted.pods) for goal in goals] == [1, 3, 2, 1]
 
 
+def test_waiting_pods_of_a_group_that_ties_nothing_are_goals_of_their_own() -> None:
+    pods, claims = waiting_gang("g", 2, 1)
+
+    goals = found(b.snapshot(*fleet(1, 1), claims), Batch(pods=tuple(pods), gangs=(gang("g", 2, minimum=0),)))
+
+    assert [goal.subject for goal in goals] == [
+        "2 waiting pods and gangs of priority 0",
+        "pod default/g-0",
+        "pod default/g-1",
+    ]
+
+
 def test_tainted_suspect_and_unhealthy_devices_are_left() -> None:
     held = [holder(name, "n0", f"gpu-{number}", owner=name) for number, name in enumerate(("a", "c", "d", "e"))]
     report = UnhealthyDevice(entry="c-d", request="", resource_id="")

@@ -1,13 +1,18 @@
 """The fewest pods to move so that others fit."""
 
+from typing import Any
+
+import pytest
 from msgspec.structs import replace
 
-from solver.domain import Batch, Budget, Claim, Controller, GangId, Pod, Policy, Relocation, RepairGoal, Snapshot
+from solver.domain import Batch, Budget, Claim, Controller, Gang, GangId, Pod, Policy, Relocation, RepairGoal, Snapshot
+from solver.domain.gang import DISRUPT_ALL, DISRUPT_SINGLE
 from solver.repair import planner
 from tests.support import builders as b
 from tests.support.preemption_cases import RULES, disruption_budget, holding, running
 
 POLICY = Policy(preemption=RULES)
+JOB_LABEL = "batch.kubernetes.io/job-name"
 
 
 def fewest(snapshot: Snapshot, *pods: Pod) -> Relocation:
@@ -92,6 +97,49 @@ def test_only_pods_move_that_come_back_to_us() -> None:
     budgets = (disruption_budget("web", 0, app="web"),)
     guarded = replace(base, pods=(*base.pods[:2], shielded), budgets=budgets)
     assert names(fewest(guarded, b.pod("large", "whole"))) == ["p00", "p01"]
+
+
+def two_jobs(*groups: Gang, grouped: bool = True) -> Snapshot:
+    """Two nodes of eight cards; four single-card pods on each, in a group for each node."""
+    objects, pods, claims = fragmented(cards=8, held=4)
+    if grouped:
+        pods = [b.member(replace(pod, labels=((JOB_LABEL, pod.node_name),)), pod.node_name) for pod in pods]
+    return replace(cluster(objects, pods, claims), gangs=groups)
+
+
+def test_pods_of_a_group_that_ties_nothing_move_as_pods_without_one() -> None:
+    loose = two_jobs(b.gang("n0", 0), replace(b.gang("n1", 0), disruption=DISRUPT_SINGLE))
+
+    alone, grouped = (fewest(each, b.pod("large", "whole")) for each in (two_jobs(grouped=False), loose))
+
+    assert len(grouped.moves) == 4
+    assert (grouped.is_proven, names(grouped)) == (alone.is_proven, names(alone))
+    assert grouped.placements == alone.placements
+
+
+@pytest.mark.parametrize(
+    "tie",
+    [
+        {"min_count": 4},
+        {"min_count": 4, "disruption": DISRUPT_SINGLE},
+        {"disruption": DISRUPT_ALL},
+        {"levels": (b.by_label("rack"),)},
+        {"claims": (("shared", None, "one"),)},
+        {"is_absent": True},
+        {"invalid": "its pods contradict each other"},
+    ],
+    ids=["minimum", "minimum, evicted singly", "all or none", "topology", "claim", "absent", "invalid"],
+)
+def test_whatever_ties_pods_together_keeps_them_from_making_room(tie: dict[str, Any]) -> None:
+    groups = [replace(b.gang(name, 0), **tie) for name in ("n0", "n1")]
+
+    found = fewest(two_jobs(*groups), b.pod("large", "whole"))
+
+    assert (found.is_found, found.is_proven) == (False, True)
+    assert {each.reason for each in found.staying} == {
+        "it belongs to gang default/n0 of Job n0",
+        "it belongs to gang default/n1 of Job n1",
+    }
 
 
 def test_moves_come_in_an_order_that_can_be_taken() -> None:

@@ -161,7 +161,7 @@ class Replica:
             await fence_claims(parts.cluster, parts.commit.claims, names, seconds)
         remembering = parts.starvation, parts.status
         await restore_waiting_times(self._context.client, parts.cluster, remembering, settings.scheduler_names)
-        parts.pod_groups.forget_queued()
+        parts.pod_groups.inherit(settings.scheduler_names)
         parts.attempt_metrics.is_leading = True
 
     @property

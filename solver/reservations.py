@@ -74,7 +74,7 @@ def extended(
 def _reason(hold: NodeReservation, *, tells_nodes: bool) -> Reason:
     noun = "node" if len(hold.nodes) == 1 else "nodes"
     shown = f"{noun} {wording.listed(sorted(hold.nodes))}" if tells_nodes else f"{len(hold.nodes)} {noun}"
-    message = f"{PASSED_OVER}: {shown} held for it until it fits there"
+    message = f"{PASSED_OVER}: {shown} reserved for it until it fits there"
     return Reason(code=ReasonCode.RESERVATION_PENDING, message=message)
 
 

@@ -278,14 +278,14 @@ def condition_message(reasons: Sequence[Reason], node_count: int) -> str:
 
 
 def _own_words(reasons: Sequence[Reason], said: Collection[str] = ()) -> Iterable[str]:
-    """Return the hints and then the sentences of reasons, but for those that kube-scheduler's words have said."""
+    """Return the hints and then a sentence of all reasons, but for those that kube-scheduler's words have said."""
     statuses = [each.status for each in reasons if each.code is ReasonCode.GANG_UNPLACED and each.status]
     of_gangs = [_ended(each) for each in statuses if _fragment(each) not in said]
     parts = [(each, *each.message.partition(wording.HINT)[::2]) for each in reasons]
     hints = [_ended(f"{HINT_LEAD}{_fragment(hint)}") for _, _, hint in parts if hint]
     fragments = [(each, _fragment(text)) for each, text, _ in parts]
-    own = (_sentence(each, text) for each, text in fragments if not _is_said(each, text, said))
-    return dict.fromkeys((*of_gangs, *hints, *own))
+    own = dict.fromkeys(_counted(each, text) for each, text in fragments if not _is_said(each, text, said))
+    return dict.fromkeys((*of_gangs, *hints, *([_ended("; ".join(own))] if own else ())))
 
 
 def _is_said(reason: Reason, text: str, said: Collection[str]) -> bool:
@@ -329,8 +329,8 @@ def _fragment(text: str) -> str:
     return truncated(text.rstrip(". "), _LONGEST_REASON_BYTES)
 
 
-def _sentence(reason: Reason, text: str) -> str:
-    return _ended(f"{reason.node_count} {text}" if reason.node_count and text.startswith("node(s)") else text)
+def _counted(reason: Reason, text: str) -> str:
+    return f"{reason.node_count} {text}" if reason.node_count and text.startswith("node(s)") else text
 
 
 def _ended(text: str) -> str:

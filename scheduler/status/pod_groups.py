@@ -1,9 +1,9 @@
 """
 Writes the condition PodGroupInitiallyScheduled of PodGroups (PodGroupScheduled in 1.36), as kube-scheduler does.
 
-It becomes True once enough pods are bound, and stays so. While pods wait, or only some are bound, it is False with the
-reason. Only the newest condition of a group is kept until it is written. Where only the message changes, it is written
-once a minute.
+It becomes True once enough pods are bound (one, of a group with the basic policy), and stays so. While pods wait, or
+too few are bound, it is False with the reason. Only the newest condition of a group is kept until it is written. Where
+only the message changes, it is written once a minute; that claims do not exist yet, only after a grace.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from scheduler.kube.writer import FencedError, Writer
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
-from scheduler.status.conditions import truncated
-from scheduler.status.status_writer import StatusWriter
+from scheduler.status.conditions import only_waits_for_claims, truncated
+from scheduler.status.status_writer import CLAIM_GRACE_SECONDS, StatusWriter
 from solver.domain import (
     SCHEDULING_GROUP,
     Batch,
@@ -90,25 +90,36 @@ class PodGroupStatusWriter:
         """CompositePodGroups that a warning was logged for."""
         self._has_work: Final = asyncio.Event()
 
-    def forget_queued(self) -> None:
-        """Drop what was queued while another replica led, which has written it."""
+    def inherit(self, scheduler_names: Collection[str]) -> None:
+        """
+        Drop what was queued while another replica led, which has written it.
+
+        That one may have ended after a binding and before it wrote the condition: groups that these schedulers have
+        placed, and that do not say so, are reported.
+        """
         self._due.clear()
         self._later.clear()
+        for gang in self._cluster.store.gangs.in_use():
+            group = self._cluster.pod_group(gang.id)
+            if group is None or self._said(group)[0] == "True" or not _has_enough(gang):
+                continue
+            if any(pod.scheduler_name in scheduler_names for pod in self._cluster.gang_counts(gang.id).pods.values()):
+                self._report_bound(gang)
 
     def report_scheduled(self, gang: GangId, message: str) -> None:
         """Report that enough pods of a gang are bound."""
         self._put(gang, _GroupStatus(is_scheduled=True, reason=SCHEDULED, message=message))
 
-    def report_unschedulable(self, gang: GangId, message: str) -> None:
-        """Report why a gang waits."""
-        self._put(gang, _GroupStatus(is_scheduled=False, reason=UNSCHEDULABLE, message=message))
+    def report_unschedulable(self, gang: GangId, message: str, *, grace_seconds: float = 0.0) -> None:
+        """Report why a gang waits; with a grace, unless something else is reported before its end."""
+        self._put(gang, _GroupStatus(is_scheduled=False, reason=UNSCHEDULABLE, message=message), grace_seconds)
 
     def report_partly_bound(self, gang: GangId, message: str) -> None:
         """Report that some pods of a gang are bound and others could not be."""
         self._put(gang, _GroupStatus(is_scheduled=False, reason=SCHEDULER_ERROR, message=message))
 
     def decided(self, batch: Batch, plan: Plan) -> None:
-        """Report the gangs of which a plan places no pod."""
+        """Report the gangs of which a plan places no pod, and too few have a node already."""
         if not batch.gangs:
             return
         pods = {pod.id: pod for pod in batch.pods}
@@ -117,16 +128,22 @@ class PodGroupStatusWriter:
             gang = pods[unplaced.pod].gang if unplaced.pod in pods else None
             if gang is not None and gang not in placed:
                 placed.add(gang)
-                self.report_unschedulable(gang, self._joined(unplaced.reasons))
+                if not _has_enough(self._cluster.gang(gang)):
+                    grace = CLAIM_GRACE_SECONDS if only_waits_for_claims(unplaced.reasons) else 0.0
+                    self.report_unschedulable(gang, self._joined(unplaced.reasons), grace_seconds=grace)
 
     def settled(self, outcome: Outcome, pods: Mapping[PodId, Pod]) -> None:
-        """Report the outcome of a unit for its gangs."""
+        """Report the outcome of a unit for its gangs, and for groups without a minimum that it has bound pods of."""
+        if isinstance(outcome, Bound | PartlyBound):
+            bound = outcome.unit.placements if isinstance(outcome, Bound) else outcome.bound
+            with_minimum = {gang.id for gang in outcome.unit.gangs}
+            for gang_id in dict.fromkeys(pods[each.pod].gang for each in bound):
+                if gang_id is not None and gang_id not in with_minimum:
+                    self._report_bound(self._cluster.gang(gang_id))
         match outcome:
             case Bound(unit=unit):
                 for gang in unit.gangs:
-                    self.report_scheduled(
-                        gang.id, f"{self._bound(gang.id)} pods are bound, {gang.min_count} are required"
-                    )
+                    self._report_bound(gang)
             case PartlyBound(unit=unit, unbound=unbound) if unit.gangs:
                 self._metrics.gangs_partly_bound.inc()
                 for gang in unit.gangs:
@@ -137,6 +154,10 @@ class PodGroupStatusWriter:
                     self.report_unschedulable(gang.id, self._joined(reasons))
             case _:
                 pass
+
+    def _report_bound(self, gang: Gang) -> None:
+        count = f"{self._bound(gang.id)} pods are bound, {gang.min_count} are required"
+        self.report_scheduled(gang.id, count if gang.min_count else "its first pods are bound, no number is required")
 
     def _joined(self, reasons: Sequence[Reason]) -> str:
         """Join the reasons of a gang behind what kube-scheduler says of it."""
@@ -218,17 +239,24 @@ class PodGroupStatusWriter:
                 del self._later[gang]
                 self._due[gang] = condition
 
-    def _put(self, gang: GangId, condition: _GroupStatus) -> None:
+    def _put(self, gang: GangId, condition: _GroupStatus, grace_seconds: float = 0.0) -> None:
         if self._collection and gang.source == SCHEDULING_GROUP:
             self._due.pop(gang, None)
             self._later.pop(gang, None)
-            self._due[gang] = condition._replace(message=truncated(condition.message, _LONGEST))
+            cut = condition._replace(message=truncated(condition.message, _LONGEST))
+            if grace_seconds:
+                self._later[gang] = (self._clock() + grace_seconds, cut)
+            else:
+                self._due[gang] = cut
             self._has_work.set()
+
+    def _said(self, group: PodGroup) -> tuple[str, str, str]:
+        """Return status, reason and message of the condition that a group has, empty where it has none."""
+        return next((each[1:] for each in group.conditions if each[0] == self._type), ("", "", ""))
 
     def _is_new(self, group: PodGroup, condition: _GroupStatus) -> bool:
         """Whether a write changes the group: True stays (as in kube-scheduler), and equal text is not written again."""
-        found = (each[1:] for each in group.conditions if each[0] == self._type)
-        status, reason, message = next(found, ("", "", ""))
+        status, reason, message = self._said(group)
         written, _ = self._written.get(group.uid, (None, 0.0))
         if status == "True" or (written is not None and written.is_scheduled):
             return False
@@ -288,6 +316,11 @@ class PodGroupStatusWriter:
         if composite not in self._composites:
             self._composites.add(composite)
             _log.warning(logs.COMPOSITE_POD_GROUP, composite="/".join(composite), child=str(child.id))
+
+
+def _has_enough(gang: Gang) -> bool:
+    """Whether as many members have a node, be it assumed, as the condition asks for."""
+    return gang.running_count >= max(1, gang.min_count)
 
 
 def _partial(gang: Gang, bound: int, *more: str) -> str:

@@ -41,7 +41,7 @@ from solver.domain import DeviceId, Pod, Reason, Victim
 _TASKS: Final = 4
 _LEAST_SECONDS: Final = 0.02
 """The token bucket is read again after this time at the earliest."""
-_CLAIM_GRACE_SECONDS: Final = 2.0
+CLAIM_GRACE_SECONDS: Final = 2.0
 """A claim that is missing for less is not reported: every pod with a claim template waits a moment for its claim."""
 
 _log: Final = logs.logger()
@@ -143,7 +143,7 @@ class StatusWriter:
         self._cancel_timer(pod.uid)
         if only_waits_for_claims(reasons):
             begin = partial(self._begin_look_up, _LateReport(pod, reasons, node_count))
-            self._timers[pod.uid] = asyncio.get_running_loop().call_later(_CLAIM_GRACE_SECONDS, begin)
+            self._timers[pod.uid] = asyncio.get_running_loop().call_later(CLAIM_GRACE_SECONDS, begin)
         else:
             self._report_unschedulable(pod, reasons, node_count)
 

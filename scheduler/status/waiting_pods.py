@@ -92,7 +92,7 @@ def waiting_pod(pending: PendingPod, position: int | None) -> WaitingPod:
     )
 
 
-_TAINTS: Final = re.compile(r"(?:\d+ node\(s\) had untolerated taint \{[^}]*\}(?:\. ?|$))+")
+_TAINTS: Final = re.compile(r"(?:\d+ node\(s\) had untolerated taint \{[^}]*\}(?:; |\.|$))+")
 """What a message says of the taints that it has counted."""
 
 _NAMES_ONLY: Final = ("did you mean ", "there are ", "there is ")

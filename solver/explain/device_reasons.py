@@ -129,13 +129,13 @@ def hinted(reason: Reason, hint: str) -> Reason:
 
 
 def outranked(*, is_proven: bool, to: Sequence[str] = (), gang: str = "") -> Reason:
-    """Return the reason of a pod or gang that fits alone: others take the room (`is_proven`), or time ended."""
+    """Return the reason of a pod or gang that fits alone: others took the room (`is_proven`), or time ended."""
     who = f"gang {gang}" if gang else "the pod"
     if is_proven:
         winners = f" (such as {', '.join(to)})" if to else ""
         message = (
-            f"{who} would fit alone, but pods of the same or a higher priority in its batch take the room"
-            f"{winners}; no plan places more of them"
+            f"{who} would fit alone, but pods of the same or a higher priority in its batch took the room"
+            f"{winners}; no plan placed more of them"
         )
         return Reason(code=ReasonCode.OUTRANKED, message=message)
     message = f"{who} would fit alone, but the time limit ended before a plan with it was found or ruled out"

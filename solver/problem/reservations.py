@@ -20,7 +20,7 @@ from solver.rules.forms.domains import NO_DOMAIN
 from solver.rules.forms.limits import Limit
 from solver.rules.verdicts import ExcludedNodes, NodeVerdicts
 
-HELD: Final = node_reason(ReasonCode.NODE_RESERVED, "node(s) were held for a pod that has waited longer")
+HELD: Final = node_reason(ReasonCode.NODE_RESERVED, "node(s) were reserved for a pod that has waited longer")
 _MOST_NAMES: Final = 2
 
 

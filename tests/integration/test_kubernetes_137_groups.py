@@ -127,6 +127,29 @@ def test_the_groups_of_a_composite_group_are_gangs_of_their_own(world: World, st
 
 
 @WITH_POD_GROUPS
+def test_a_group_without_a_minimum_is_scheduled_though_an_earlier_leader_wrote_that_it_waits(
+    world: World, start: Start
+) -> None:
+    world.add_nodes(2, devices=1)
+    world.template()
+    pod_group(world, "g", 0)
+    running = start()
+    member(world, "g", 0, nodeSelector={"world": "elsewhere"})
+    wait_until(lambda: group_condition(world, "g").get("status") == "False")
+    left = group_condition(world, "g")
+    member(world, "g", 1)
+    wait_until(lambda: group_condition(world, "g").get("status") == "True")
+
+    running.stop()
+    path = f"{SCHEDULING}/namespaces/{world.namespace}/podgroups/g/status"
+    world.plane.request("PATCH", path, {"status": {"conditions": [left]}}, content=MERGE)
+    assert group_condition(world, "g")["status"] == "False"
+    start()
+    wait_until(lambda: group_condition(world, "g").get("status") == "True")
+    assert world.bound().keys() == {"g-1"}
+
+
+@WITH_POD_GROUPS
 def test_a_job_with_scheduling_is_placed_as_its_gang(world: World, start: Start) -> None:
     world.add_nodes(3, devices=1)
     world.template()

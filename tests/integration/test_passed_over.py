@@ -132,10 +132,10 @@ def test_a_pod_that_is_kept_out_by_a_hold_reads_so(world: World, start: Start, a
     wait_until(lambda: "second" in world.bound())
     time.sleep(1.5)
     world.delete_pod("second")
-    wait_until(lambda: "held for it" in str(world.condition("big").get("message", "")), seconds=90.0)
+    wait_until(lambda: "reserved for it" in str(world.condition("big").get("message", "")), seconds=90.0)
 
     world.pod("third")
-    wait_until(lambda: "held for a pod" in str(world.condition("third").get("message", "")))
+    wait_until(lambda: "reserved for a pod" in str(world.condition("third").get("message", "")))
     assert world.condition("third")["reason"] == "NodeReserved"
 
     world.delete_pod("first")
@@ -160,7 +160,7 @@ def test_what_was_held_is_held_again_after_a_crash(world: World, start: Start, a
     wait_until(lambda: "second" in world.bound())
     time.sleep(2.0)  # by the kubelet's whole seconds, the second one began after the big one found no room
     world.delete_pod("second")
-    wait_until(lambda: "held for it" in str(world.condition("big").get("message", "")), seconds=90.0)
+    wait_until(lambda: "reserved for it" in str(world.condition("big").get("message", "")), seconds=90.0)
     os.kill(running.pid, signal.SIGKILL)
     wait_until(lambda: not running.is_running())
     world.pod("third")
@@ -192,7 +192,7 @@ def test_commands_answer_as_the_scheduler_where_a_node_is_reserved(
     wait_until(lambda: "second" in world.bound())
     time.sleep(1.5)
     world.delete_pod("second")
-    wait_until(lambda: "held for it" in str(world.condition("big").get("message", "")), seconds=90.0)
+    wait_until(lambda: "reserved for it" in str(world.condition("big").get("message", "")), seconds=90.0)
     world.pod("third")
     wait_until(lambda: world.condition("third").get("reason") == "NodeReserved")
     (node,), big = world.nodes, f"{world.namespace}/big"

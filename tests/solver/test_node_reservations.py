@@ -297,7 +297,7 @@ def test_the_reason_names_the_pods_of_the_own_namespace_for_which_nodes_are_held
     first = plan.unplaced[0].reasons[0]
     assert first.code is ReasonCode.NODE_RESERVED
     assert first.message.startswith(said)
-    assert first.counted_as == "node(s) were held for a pod that has waited longer"
+    assert first.counted_as == "node(s) were reserved for a pod that has waited longer"
 
 
 @pytest.mark.parametrize(
@@ -448,7 +448,7 @@ def test_a_hold_counts_by_the_lowest_priority_of_its_gang() -> None:
 def test_the_reason_says_which_node_is_held() -> None:
     plan = planned([*cluster("n"), *running("r", "n", 0), BIG_CLAIM], [BIG], overdue=["big"])
     reason = next(each for each in plan.unplaced[0].reasons if each.code is ReasonCode.RESERVATION_PENDING)
-    assert reason.message == "passed over for too long: node n held for it until it fits there"
+    assert reason.message == "passed over for too long: node n reserved for it until it fits there"
 
 
 def test_a_gang_holds_as_many_nodes_as_it_takes() -> None:

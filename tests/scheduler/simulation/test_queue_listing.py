@@ -93,6 +93,10 @@ def test_a_pod_that_no_scheduler_has_seen() -> None:
         (f"{COUNTS} Hint: did you mean a100? request gpu: needs 1 device.", "did you mean a100?"),
         (f"{COUNTS} request gpu: needs 1 device, 16 match, 0 free.", "request gpu: needs 1 device, 16 match, 0 free"),
         (COUNTS, "2 node(s) had untolerated taint {a.example.com/b: }, 7 cannot allocate all claims"),
+        (
+            "0/2 nodes are available: 2 x. 1 node(s) had untolerated taint {a}; 1 node(s) had untolerated taint {b}.",
+            "2 x",
+        ),
         ("0/9 nodes are available.", "0/9 nodes are available"),
         ("claim c does not exist yet.", "claim c does not exist yet"),
         (

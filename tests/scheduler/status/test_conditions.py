@@ -24,7 +24,7 @@ def test_the_nodes_are_counted_in_kube_scheduler_s_words_and_order_and_the_detai
 
     assert message == (
         "0/19 nodes are available: 12 cannot allocate all claims, 3 node(s) had untolerated taint(s), "
-        "4 Insufficient cpu. request gpus: 12 devices match, 3 are free, 4 needed. "
+        "4 Insufficient cpu. request gpus: 12 devices match, 3 are free, 4 needed; "
         "3 node(s) had untolerated taint {gpu: a}."
     )
 
@@ -77,7 +77,7 @@ def test_a_hint_stands_behind_kube_scheduler_s_words_and_before_the_details() ->
     hinted = replace(DEVICES, message=f"{GPUS.message}; hint: did you mean 3?")
     assert condition_message((gang, hinted), 12) == (
         "0/12 nodes are available: 12 cannot allocate all claims. pod group is …. Hint: did you mean 3? "
-        f"gang g: 2 pods must run together. {GPUS.message}."
+        f"gang g: 2 pods must run together; {GPUS.message}."
     )
 
 

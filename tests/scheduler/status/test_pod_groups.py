@@ -56,20 +56,25 @@ class Server:
 
 
 class Scene:
-    """Groups with a server, a mirror with a gang of two pods of which `bound` have a node, and a clock."""
+    """
+    Groups with a server, a mirror with a gang of two pods of which `bound` have a node, and a clock.
+
+    With a `minimum` of 0 its PodGroup has the basic policy.
+    """
 
     def __init__(
         self,
         bound: int = 0,
         conditions: tuple[tuple[str, str, str, str], ...] = (),
         collection: str = COLLECTION,
+        minimum: int = 2,
     ) -> None:
         self.server, self.cluster, self.now = Server(), Cluster(), 100.0
         self.metrics = Metrics()
         told = (cast("StatusWriter", self.server), self.metrics)
         writer, client = cast("Writer", self.server), cast("Client", self.server)
         self.groups = PodGroupStatusWriter(client, writer, self.cluster, told, collection, clock=lambda: self.now)
-        group = PodGroup(id=GANG, uid="uid-g", min_count=2, generation=1, conditions=conditions)
+        group = PodGroup(id=GANG, uid="uid-g", min_count=minimum, generation=1, conditions=conditions)
         self.cluster.apply(Change(kind=Kind.POD_GROUPS, key="default/g", value=group))
         self.pods = {}
         for index in range(2):
@@ -78,7 +83,8 @@ class Scene:
             self.pods[pod.id] = pod
             self.cluster.apply(seen(pod))
         placements = tuple(b.placement(pod, "n1") for pod in self.pods.values())
-        self.unit = Unit(placements=placements, gangs=self.cluster.with_gangs(b.batch(*self.pods.values())).gangs)
+        self.gangs = self.cluster.with_gangs(b.batch(*self.pods.values())).gangs
+        self.unit = Unit(placements=placements, gangs=self.gangs if minimum else ())
 
     async def written(self) -> list[tuple[str, dict[str, Any]]]:
         """What has been sent since the last time."""
@@ -104,10 +110,63 @@ async def test_a_condition_that_is_true_stays_true() -> None:
     assert await scene.written() == []
 
 
+async def test_a_group_without_a_minimum_is_scheduled_once_its_first_pods_are_bound() -> None:
+    scene = Scene(bound=1, minimum=0)
+    scene.groups.report_unschedulable(GANG, "no claim yet")
+    assert len(await scene.written()) == 1
+    first, last = scene.unit.placements
+    alone = Unit(placements=(first,))
+    scene.groups.settled(Bound(unit=alone, seconds=1.0), scene.pods)
+    ((_, condition),) = await scene.written()
+    assert (condition["status"], condition["reason"]) == ("True", "Scheduled")
+    assert condition["message"] == "its first pods are bound, no number is required"
+    scene.groups.decided(b.batch(scene.pods[last.pod], gangs=scene.gangs), b.plan(b.unplaced(scene.pods[last.pod])))
+    assert await scene.written() == []
+
+
+async def test_a_group_without_a_minimum_is_scheduled_where_a_part_of_a_unit_is_bound() -> None:
+    scene = Scene(bound=1, minimum=0)
+    first, last = scene.unit.placements
+    nothing = PartlyBound(unit=scene.unit, bound=(), unbound=((first, CONFLICT), (last, CONFLICT)))
+    scene.groups.settled(nothing, scene.pods)
+    assert await scene.written() == []
+    scene.groups.settled(PartlyBound(unit=scene.unit, bound=(first,), unbound=((last, CONFLICT),)), scene.pods)
+    assert [each["status"] for _, each in await scene.written()] == ["True"]
+
+
+@pytest.mark.parametrize(
+    ("minimum", "bound", "statuses"), [(0, 0, ["False"]), (0, 1, []), (2, 1, ["False"]), (2, 2, [])]
+)
+async def test_a_further_pod_that_waits_does_not_make_a_placed_group_wait(
+    minimum: int, bound: int, statuses: list[str]
+) -> None:
+    scene = Scene(bound=bound, minimum=minimum)
+    further = b.unplaced(b.pod("further"), ReasonCode.GANG_UNPLACED, "no room")
+    pod = msgspec.structs.replace(b.pod("further"), gang=GANG)
+    scene.groups.decided(b.batch(pod, gangs=scene.gangs), b.plan(further))
+    assert [each["status"] for _, each in await scene.written()] == statuses
+
+
+async def test_that_claims_are_missing_is_written_only_where_they_do_not_come_soon() -> None:
+    scene = Scene(minimum=0)
+    (pod, _) = scene.pods.values()
+    missing = b.plan(b.unplaced(pod, ReasonCode.CLAIM_MISSING, "the claim does not exist yet"))
+    scene.groups.decided(b.batch(pod, gangs=scene.gangs), missing)
+    assert await scene.written() == []
+    scene.groups.settled(Bound(unit=Unit(placements=scene.unit.placements[:1]), seconds=1.0), scene.pods)
+    assert [each["status"] for _, each in await scene.written()] == ["True"]
+
+    scene = Scene(minimum=0)
+    scene.groups.decided(b.batch(pod, gangs=scene.gangs), missing)
+    assert await scene.written() == []
+    scene.now += 2.0
+    assert [each["message"] for _, each in await scene.written()] == ["the claim does not exist yet"]
+
+
 async def test_what_was_noted_while_another_replica_led_is_not_written() -> None:
     scene = Scene()
     scene.groups.report_unschedulable(GANG, "no room")
-    scene.groups.forget_queued()
+    scene.groups.inherit({"dovetail"})
     assert await scene.written() == []
 
 

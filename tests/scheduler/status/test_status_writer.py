@@ -129,7 +129,7 @@ async def test_a_report_that_cannot_be_composed_ends_no_task_and_delays_no_other
 
 
 async def test_a_late_report_that_fails_is_not_tried_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.status.status_writer._CLAIM_GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("scheduler.status.status_writer.CLAIM_GRACE_SECONDS", 0.0)
     async with scene(monkeypatch) as at:
         monkeypatch.setattr("scheduler.status.status_writer.with_missing_rights", _fail)
         at.writer.report_unschedulable(P, (MISSING,), 3)

@@ -49,8 +49,8 @@ CLASHING = (
     b.resource_slice("n1", counter_sets={"m": {"x": 9}}, slice_count=2),
 )
 OUTRANKED = (
-    "the pod would fit alone, but pods of the same or a higher priority in its batch take the room; "
-    "no plan places more of them"
+    "the pod would fit alone, but pods of the same or a higher priority in its batch took the room; "
+    "no plan placed more of them"
 )
 Told = tuple[ReasonCode, str, int]
 Row = tuple[str, Sequence[s.Objects], Told]
@@ -728,7 +728,7 @@ def test_two_requests_with_admin_access_need_a_device_each() -> None:
 def test_winners_of_another_namespace_are_counted() -> None:
     pods = (b.pod("w", namespace="secret", cpu=3, priority=1), b.pod("p", cpu=3))
     found = s.messages(s.plan(b.node("n1", cpu=4), pods=pods), "p")[0]
-    assert "take the room (such as 1 of another namespace)" in found
+    assert "took the room (such as 1 of another namespace)" in found
 
 
 def test_a_claim_that_is_allocated_on_a_node_that_is_gone_says_so() -> None:

@@ -116,10 +116,10 @@ def _with_nodes(options: argparse.Namespace, access: Any, namespace: str) -> int
         return completed(ExitStatus.OK, found.forbidden, is_configured=configured.is_known)
     nodes = shape_arguments.offered(options, case, settings, shape_arguments.live_objects(access))
     record = simulator.recorded(case, settings, name, running.reservations(made.pods))
-    answer = node_additions.find(record, own, nodes)
+    idle = "" if options.scheduler_name else configured.idle
+    answer = node_additions.find(record, own, nodes)._replace(idle=idle)
     shape_arguments.printed(answer, options.output)
-    is_placed_by_none = configured.places_nothing and not options.scheduler_name
-    status = ExitStatus.OK if answer.starts and not is_placed_by_none else ExitStatus.NO
+    status = ExitStatus.OK if answer.starts and not idle else ExitStatus.NO
     return completed(status, found.forbidden, is_configured=running.is_known)
 
 

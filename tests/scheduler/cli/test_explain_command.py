@@ -15,7 +15,7 @@ from scheduler.cli.sources.targets import Target, TargetKind
 from scheduler.kube.pod_warnings import PodWarning
 from scheduler.kube.pod_writes import PendingPod, PodScheduled
 from scheduler.settings import default
-from scheduler.settings.scheduler_names import unserved
+from scheduler.settings.scheduler_names import NO_SCHEDULER, unserved
 from scheduler.simulation import explanation, explanation_output, simulator
 from scheduler.simulation.explanation_output import Explained
 from scheduler.worker.recording import Record
@@ -592,6 +592,16 @@ def test_a_pod_whose_scheduler_is_misspelt_waits_whatever_a_decision_would_say(t
         f"Pod default/p waits: {said}. With that name it would be placed on node n1."
     )
     assert explanation_output.document(found)["unserved"] == said
+
+
+def test_where_no_scheduler_runs_a_pod_waits_for_one(tmp_path: Path) -> None:
+    asked = simulator.load(save(tmp_path / "case.json", b.node("n1"), pods=(b.pod("p"),)))
+    found = explanation.of_pod(asked, PendingPod(b.pod("p"), None), is_live=True)
+    idle, to = found._replace(idle=NO_SCHEDULER), io.StringIO()
+    explanation_output.show(idle, to)
+    said = "Pod default/p waits: no Dovetail runs. Once one runs it would be placed on node n1."
+    assert " ".join(to.getvalue().split()).startswith(said)
+    assert explanation_output.document(idle) == explanation_output.document(found)
 
 
 MADE = replace(b.pod("web-7f-abc"), controller=Controller(kind="ReplicaSet", uid="rs"))

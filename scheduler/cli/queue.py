@@ -67,7 +67,7 @@ def execute(options: argparse.Namespace) -> int:
         return _with_nodes(options, access, namespace)
     if is_asked(options):
         return _by_scheduler(options, access, namespace)
-    from scheduler.cli.sources import watching  # noqa: PLC0415 - only what answers needs it
+    from scheduler.cli.sources import absent_objects, watching  # noqa: PLC0415 - only what answers needs it
     from scheduler.simulation import live_cluster, queue_listing  # noqa: PLC0415 - the cluster's client takes a while to import
 
     configured = None if options.scheduler_name else configuration(options, access)
@@ -81,6 +81,8 @@ def execute(options: argparse.Namespace) -> int:
         served = configured.scheduler_names if configured is not None else None
         now = dt.datetime.now(dt.UTC)
         others = queue_listing.unserved_pods(found.pods, served, now, namespace, options.selector) if served else ()
+        if namespace and not (pods or others or options.watch):
+            absent_objects.refuse_missing_namespace(namespace, access)
         return queue_listing.Queue(pods=pods, unserved=others), found.forbidden
 
     _, forbidden = watching.shown(read, lambda seen: _print(options, seen[0], namespace), is_watched=options.watch)

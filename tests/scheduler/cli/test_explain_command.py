@@ -10,13 +10,14 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from scheduler.cli.sources.absent_objects import KnownObjects, absent
+from scheduler.change import Change, Kind
+from scheduler.cli.sources.absent_objects import KnownObjects, absence, absent
 from scheduler.cli.sources.targets import Target, TargetKind
 from scheduler.kube.pod_warnings import PodWarning
 from scheduler.kube.pod_writes import PendingPod, PodScheduled
 from scheduler.settings import default
 from scheduler.settings.scheduler_names import NO_SCHEDULER, unserved
-from scheduler.simulation import explanation, explanation_output, simulator
+from scheduler.simulation import explanation, explanation_output, live_cluster, simulator
 from scheduler.simulation.explanation_output import Explained
 from scheduler.worker.recording import Record
 from solver.domain import Controller, NodeReservation, OwnedDevices, Pod, Policy, PreemptionRules
@@ -630,3 +631,25 @@ KNOWN = KnownObjects(
 )
 def test_of_what_does_not_exist_what_is_near_is_named(kind: TargetKind, name: str, namespace: str, said: str) -> None:
     assert said in absent(Target(kind, namespace, name), KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("target", "forbidden", "said"),
+    [
+        (Target(TargetKind.POD, "default", "trianer"), (), "pod default/trianer does not exist: did you mean trainer?"),
+        (Target(TargetKind.POD, "default", "trainer"), (), ""),
+        (Target(TargetKind.POD, "default", "trianer"), ("pods",), ""),
+        (Target(TargetKind.POD, "bleu", "p"), (), "namespace bleu does not exist: did you mean blue?"),
+        (Target(TargetKind.CLAIM, "default", "x"), (), "resourceclaim default/x does not exist"),
+        (Target(TargetKind.NAMESPACE, "", "bleu"), (), "namespace bleu does not exist: did you mean blue?"),
+        (Target(TargetKind.NAMESPACE, "", "blue"), (), ""),
+    ],
+)
+def test_of_a_live_cluster_only_what_may_be_listed_does_not_exist(
+    target: Target, forbidden: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pods = (Change(kind=Kind.PODS, key=str(pod.id), value=pod) for pod in KNOWN.pods if "pods" not in forbidden)
+    namespaces = (Change(kind=Kind.NAMESPACES, key=name, value=None) for name in KNOWN.namespaces)
+    listed = live_cluster.ClusterObjects((*pods, *namespaces), forbidden=forbidden)
+    monkeypatch.setattr(live_cluster, "fetch", lambda *_: listed)
+    assert absence(target, object()) == said  # type: ignore[arg-type]

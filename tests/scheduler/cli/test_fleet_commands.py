@@ -516,7 +516,7 @@ def test_a_node_that_does_not_exist_is_named(
     command: str, name: str, meant: str, tmp_path: Path, capsys: Capture
 ) -> None:
     path = m.write_yaml(tmp_path / "cluster.yaml", m.node("bare"), m.node(), m.slice_of(count=3), m.device_class())
-    assert m.run(command, "-f", path, f"node/{name}", "-o", "json") == 1
+    assert m.run(command, "-f", path, f"node/{name}", "-o", "json") == 2
     printed = capsys.readouterr()
     assert printed.err == f"dovetail: {command}: there is no node {name}{meant}\n"
     assert printed.out == ""
@@ -557,7 +557,7 @@ def test_the_fragmentation_of_the_fleet_names_that_of_its_classes(tmp_path: Path
 
 
 def test_a_device_in_place_of_a_node_is_told_where_its_node_is(saved: Path, capsys: Capture) -> None:
-    assert m.run("devices", "gpu-3", "--snapshot", saved) == 1
+    assert m.run("devices", "gpu-3", "--snapshot", saved) == 2
     assert "no node gpu-3; it is a device of 1 node: write node/n1 for its devices" in capsys.readouterr().err
     assert m.run("devices", "n1/gpu-3", "--snapshot", saved) == 2
     assert "write node/NAME; node/n1 has the devices of that node" in capsys.readouterr().err

@@ -4,6 +4,7 @@ import asyncio
 import io
 import itertools
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -217,7 +218,24 @@ def test_where_nothing_is_known_it_says_since_when_something_would_be(
 ) -> None:
     assert ask("history", "pod/nobody") == 0
 
-    assert "Nothing is recorded of pod team/nobody; the history begins at 2" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "Nothing is recorded of pod team/nobody; the history begins at 2" in said
+    assert said.endswith(". What another replica decided before is in its log.\n")
+
+
+def test_the_time_and_the_names_stay_whole_on_a_narrow_terminal(
+    ask: Ask, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ask("history") == 0
+    times = set(re.findall(r"\d{4}-\S+Z", capsys.readouterr().out))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "50")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert ask("history") == 0
+    narrow = capsys.readouterr().out
+    assert times
+    assert all(each in narrow for each in (*times, "late", "soon", "gone"))
+    assert "…" not in narrow
 
 
 def test_where_you_may_see_nothing_it_is_not_said_that_there_is_nothing(
@@ -309,6 +327,8 @@ def test_usage_has_a_line_for_each_namespace_and_driver(ask: Ask, capsys: pytest
     [
         (("history", "--since", "soon"), "ops", "'soon' is no time: write 30s, 15m, 1h, 2d or 1h30m"),
         (("history", "node/x"), "ops", "this command takes pod/NAME"),
+        (("history", "job/x"), "ops", "not a job; write pod/NAME for each of its pods"),
+        (("history", "gang/x"), "ops", "; write pod/NAME for each of its pods"),
         (("history", "-n", "others"), "team", "cannot list pods in the namespace 'others'"),
         (("history",), "", "write --service-account NAMESPACE/NAME"),
         (("history", "--service-account=x"), "ops", "--service-account: 'x' is not valid: write NAMESPACE/NAME"),

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -348,6 +349,21 @@ def holding(name: str, node: str, count: int) -> list[m.Manifest]:
         "reservedFor": [{"resource": "pods", "name": name, "uid": f"uid-{name}"}],
     }
     return [pod, m.claim(name, spec=m.claim_spec(count), status=status)]
+
+
+def test_of_many_pods_that_keep_large_claims_out_of_nodes_it_is_said_how_many_are_not_named(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    nodes = [each for name in ("n0", "n1") for each in (m.node(name), m.slice_of(name, count=8))]
+    small = [each for number in range(8) for each in holding(f"small-{number}", f"n{number % 2}", 1)]
+    large = m.claim("large", spec=m.claim_spec(8))
+    file = m.write_json(tmp_path / "cluster.json", [m.device_class(), *nodes, large, *small])
+
+    assert m.run("free", "-f", file) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "2 nodes hold 4 pods each that keep" in line)
+    named = re.findall(r"small-[0-9]", line)
+    assert line.endswith(f" and {8 - len(named)} more")
+    assert 0 < len(named) < 8
 
 
 def test_pods_that_keep_large_claims_out_of_nodes_are_named(tmp_path: Path, capsys: Capture) -> None:

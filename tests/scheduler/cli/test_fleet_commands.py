@@ -255,6 +255,35 @@ def test_a_reason_that_devices_of_a_node_share_is_said_once(tmp_path: Path, caps
     assert "example.com/broken" in rows[0]
 
 
+def test_a_faulty_device_stands_before_those_of_a_cordoned_node_which_are_one_row(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    cordoned, last = m.node("n1"), m.slice_of("n2")
+    cordoned["spec"] = {"unschedulable": True}
+    last["spec"]["devices"] = [{"name": "bad", "taints": [{"key": "example.com/broken", "effect": "NoSchedule"}]}]
+    parts = m.slice_of("n1")
+    parts["spec"]["devices"] = [
+        {"name": f"mig-{at}", "attributes": {"productName": {"string": f"A100 {at}g"}}} for at in range(7)
+    ]
+    objects = [m.device_class(), cordoned, m.node("n2"), parts, last, *holding("job", "n1", 0)]
+    held = {"request": "gpu", "driver": "gpu.example.com", "pool": "n1", "device": "mig-2"}
+    objects[-1]["status"]["allocation"]["devices"]["results"] = [held]
+    file = m.write_json(tmp_path / "cluster.json", objects)
+
+    assert m.run("devices", "--problems", "-f", file) == 0
+    _, *rows = (" ".join(line.split()) for line in capsys.readouterr().out.splitlines())
+    assert [row.split()[:2] for row in rows] == [["n2", "bad"], ["n1", "7"]]
+    assert rows[1].startswith("n1 7 devices node-cordoned ")
+    assert rows[1].endswith("; 1 of them is held")
+
+    assert m.run("devices", "--problems", "-f", file, "-o", "wide") == 0
+    _, *rows = capsys.readouterr().out.splitlines()
+    assert sum("mig-" in row for row in rows) == 7
+    assert rows[0].split()[1] == "bad"
+    assert m.run("devices", "--problems", "-f", file, "-o", "json") == 0
+    assert len(json.loads(capsys.readouterr().out)["items"]) == 8
+
+
 def test_where_no_device_has_a_problem_it_is_said(saved: Path, capsys: Capture) -> None:
     assert m.run("devices", "n3", "--problems", "--snapshot", saved) == 0
     assert capsys.readouterr().out == "No device of these has a problem.\n"

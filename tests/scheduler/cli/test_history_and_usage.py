@@ -21,7 +21,7 @@ from scheduler.api import api_server, scheduler_client, usage_answers
 from scheduler.api.api_server import SchedulerApi, Subjects
 from scheduler.cli import history
 from scheduler.cli.main import main
-from scheduler.cli.sources import watching
+from scheduler.cli.sources import absent_objects, watching
 from scheduler.history.decision_history import DecisionHistory
 from scheduler.history.device_usage import ClassKey, ClassSeconds, DeviceUsage, UsageSample, UsageTotals
 from scheduler.kube.client import Client
@@ -446,3 +446,14 @@ def test_a_class_is_averaged_over_the_time_in_which_it_was_counted() -> None:
     totals = UsageTotals(0.0, 2 * hour, 2 * hour, hour, {}, {}, classes)
     (found,) = usage_answers.classes_of(totals)
     assert (found.held_device_hours, found.idle_device_hours, found.devices) == (8.0, 24.0, 32.0)
+
+
+def test_a_namespace_without_usage_that_does_not_exist_is_said(
+    ask: Ask, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(absent_objects, "absence", lambda target, _: f"{target} does not exist")
+    assert ask("usage", "-n", "nosuch") == 2
+    printed = capsys.readouterr()
+    assert printed.err.endswith("namespace nosuch does not exist\n")
+    assert printed.out == ""
+    assert ask("usage", "-n", "team") == 0

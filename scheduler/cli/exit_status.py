@@ -9,9 +9,9 @@ class ExitStatus(IntEnum):
     OK = 0
     """The command did what it was asked; for a question: the pods are placed or fit, or there is something to list."""
     NO = 1
-    """The answer is no: a pod waits, something does not fit, there is no plan, or a node does not exist."""
+    """The answer is no: a pod waits, something does not fit, or there is no plan."""
     WRONG = 2
-    """Arguments are wrong, or files, objects or the API server cannot be read."""
+    """Arguments are wrong, what they name does not exist, or files, objects or the API server cannot be read."""
     INCOMPLETE = 3
     """
     The answer was printed, but it may be wrong: the caller may not list some kinds, or the configuration or the

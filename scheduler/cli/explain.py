@@ -96,9 +96,9 @@ class _Seen(NamedTuple):
         return completed(status, self.forbidden, is_configured=self.is_known)
 
     @property
-    def places_nothing(self) -> bool:
-        """Whether no scheduler places a pod that would be placed."""
-        return self.configured is not None and self.configured.places_nothing
+    def idle(self) -> str:
+        """Why no scheduler places a pod that would be placed, "" where one does."""
+        return self.configured.idle if self.configured is not None else ""
 
 
 def _of_owner(target: Target, seen: _Seen) -> Target | None:
@@ -146,12 +146,12 @@ def _pod(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
     found = explanation.of_pod(seen.asked, pod, seen.warnings.get(pod.pod.id, ()), is_live=seen.is_live)
     is_pending = not (found.pod.node_name or found.pod.is_terminal or found.pod.is_deleting)
     if is_pending:
-        found = found._replace(unserved=seen.unserved)
+        found = found._replace(unserved=seen.unserved, idle=seen.idle)
     if options.output in {TABLE, WIDE}:
         explanation_output.show(found, sys.stdout, is_wide=options.output == WIDE)
     else:
         sys.stdout.write(printing.text("Explanation", explanation_output.document(found), options.output))
-    return seen.completed(waits=found.waits or (is_pending and seen.places_nothing))
+    return seen.completed(waits=found.waits or (is_pending and bool(seen.idle)))
 
 
 def _gang(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
@@ -163,7 +163,7 @@ def _gang(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
         warn("a gang can be explained only with the rights to list these kinds")
         return seen.completed(waits=True)
     name = PodId(target.namespace, target.name)
-    objects = explanation.GangObjects(seen.pods.values(), seen.groups, seen.is_live, seen.unserved)
+    objects = explanation.GangObjects(seen.pods.values(), seen.groups, seen.is_live, seen.unserved, seen.idle)
     found = explanation.of_gang(seen.asked, name, objects, explanation.MOST_KINDS if options.output == TABLE else None)
     if found is None:
         return refuse(f"explain: {absent_objects.absent(target, seen.known)}")
@@ -172,7 +172,7 @@ def _gang(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
         explanation.show_gang(found, sys.stdout, is_wide=options.output == WIDE)
     else:
         sys.stdout.write(printing.text("GangExplanation", explanation.gang_document(found), options.output))
-    return seen.completed(waits=found.waits or (bool(found.waiting) and seen.places_nothing))
+    return seen.completed(waits=found.waits or (bool(found.waiting) and bool(seen.idle)))
 
 
 def _from_file(path: Path) -> _Seen | None:

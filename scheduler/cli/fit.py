@@ -111,14 +111,15 @@ def execute(options: argparse.Namespace) -> int:
         return refuse(f"fit: {', '.join(map(str, paths))}: no pod waits for scheduler {serving.name}")
     configured.warn_of_no_scheduler()
     record = simulator.recorded(case, serving.settings, serving.name, running.reservations(made.pods))
-    about = _Decided(case, _in_place(case, record, made.gone, serving.name), serving, made.quotas)
+    file = _in_place(case, record, made.gone, serving.name)
+    idle = configured.idle if file.own and not options.scheduler_name else ""
+    about = _Decided(case, file, serving, made.quotas, idle)
     if options.add_nodes:
         karpenter = karpenter if access is None else shape_arguments.live_objects(access)
         status = _with_nodes(options, about, karpenter)
     else:
         status = _as_it_is(options, about, wanted)
-    is_placed_by_none = configured.places_nothing and not options.scheduler_name and about.file.own
-    status = ExitStatus.NO if misspelt or is_placed_by_none else status
+    status = ExitStatus.NO if misspelt or idle else status
     return ExitStatus.WRONG if case.problems else completed(status, found.forbidden, is_configured=running.is_known)
 
 
@@ -147,12 +148,13 @@ def _in_place(
 
 
 class _Decided(NamedTuple):
-    """What is decided about, and by whom."""
+    """What is decided about, and by whom; `idle` is as in `fitting.Fit`."""
 
     case: "SimulationCase"
     file: "FileInPlace"
     serving: "Serving"
     quotas: "QuotaLedger"
+    idle: str
 
 
 def _as_it_is(options: argparse.Namespace, about: _Decided, wanted: int | None) -> ExitStatus:
@@ -162,7 +164,7 @@ def _as_it_is(options: argparse.Namespace, about: _Decided, wanted: int | None) 
     most = None if wanted is None else min(fitting.MOST_COPIES, wanted or fitting.MOST_COPIES)
     file = about.file
     answer = fitting.fit(file.asked, file.own, most, running=file.running, quotas=about.quotas)
-    answer = answer._replace(unserved=about.serving.unserved)
+    answer = answer._replace(unserved=about.serving.unserved, idle=about.idle)
     needed = wanted or 1
     if options.output == TABLE:
         fitting.show(answer, needed, sys.stdout)
@@ -180,7 +182,9 @@ def _with_nodes(options: argparse.Namespace, about: _Decided, karpenter: "Karpen
         if options.output == TABLE:
             return ExitStatus.OK
     nodes = shape_arguments.offered(options, about.case, about.serving.settings, karpenter)
-    answer = node_additions.find(about.file.asked, about.file.own, nodes)._replace(unserved=about.serving.unserved)
+    answer = node_additions.find(about.file.asked, about.file.own, nodes)._replace(
+        unserved=about.serving.unserved, idle=about.idle
+    )
     shape_arguments.printed(answer, options.output)
     return ExitStatus.OK if answer.starts else ExitStatus.NO
 

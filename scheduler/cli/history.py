@@ -143,7 +143,7 @@ def _nothing(answer: "HistoryAnswer", asked: "PodId") -> str:
     where = f" in namespace {asked.namespace} (-A shows all namespaces)" if asked.namespace else ""
     if asked.name:
         where = f" of pod {asked}"
-    return f"Nothing{seen} is recorded{where}; {begin}."
+    return f"Nothing{seen} is recorded{where}; {begin}. What another replica decided before is in its log."
 
 
 def show_pods(records: Sequence["HistoryRecord"], limit: int, *, is_wide: bool) -> None:
@@ -153,9 +153,12 @@ def show_pods(records: Sequence["HistoryRecord"], limit: int, *, is_wide: bool) 
 
     column = list_table.ListColumn
     columns = (
-        column("TIME"),
+        column("TIME", is_fixed=True),
         column("DECISION", is_number=True),
-        *map(column, ("NAMESPACE", "POD", "WHAT", "NODE")),
+        column("NAMESPACE", is_copied=True),
+        column("POD", is_copied=True),
+        column("WHAT", is_fixed=True),
+        column("NODE", is_copied=True),
         column("DEVICES", is_sentence=True),
         column("WAITED", is_number=True, is_wide=True),
         column("WHY", is_sentence=True),
@@ -183,7 +186,7 @@ def _show_decisions(records: Sequence["HistoryRecord"], limit: int, *, is_wide: 
 
     column = list_table.ListColumn
     columns = (
-        column("TIME"),
+        column("TIME", is_fixed=True),
         *(column(head, is_number=True) for head in ("DECISION", "PODS", "PLACED", "WAIT", "NOMINATED", "SECONDS")),
         column("STATUS"),
         column("LEVELS", is_sentence=True),

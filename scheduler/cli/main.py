@@ -218,8 +218,8 @@ class _Parser(argparse.ArgumentParser):
             having = [each for each in COMMANDS if self.command and known and self.is_option_of(each, option)]
             others = f". {_listed(having)} {'have' if len(having) > 1 else 'has'} {option}" if having else ""
             why = " for a running scheduler, which answers no other question" if option in _OF_SCHEDULER else ""
-            if "--namespace" in command.option_names() and (namespace := _namespace_among(words, unknown[0])):
-                command.error(f"unrecognized arguments: {' '.join(unknown)}. For one namespace write -n {namespace}")
+            if instead := command.instead_of(unknown[0], words):
+                command.error(f"unrecognized arguments: {' '.join(unknown)}. {instead}")
             command.error(
                 f"unrecognized arguments: {' '.join(unknown)}{others + why if others else _meant(option, known)}"
             )
@@ -228,6 +228,28 @@ class _Parser(argparse.ArgumentParser):
     def option_names(self) -> tuple[str, ...]:
         """Return the long names of its options."""
         return tuple(each for each in self._option_string_actions if each.startswith("--"))
+
+    def instead_of(self, unknown: str, words: Sequence[str]) -> str:
+        """Say how to name the object or the file that an unknown argument of a command names; "" without one."""
+        from scheduler.cli.sources.targets import TargetKind, kind_of  # noqa: PLC0415 - only wrong arguments need it
+
+        names, program = self.option_names(), self.prog.rpartition(" ")[0]
+        if "--namespace" in names and (namespace := _namespace_among(words, unknown)):
+            return f"For one namespace write -n {namespace}"
+        option, _, value = unknown.partition("=")
+        value = value or "".join(words[words.index(unknown) + 1 :][:1])
+        if option.startswith("--") and value and kind_of(option.removeprefix("--")) and self._takes_objects:
+            return f"Write {option.removeprefix('--')}/{value}"
+        kind, slash, name = unknown.partition("/")
+        command = {TargetKind.POD: "explain", TargetKind.POD_GROUP: "explain", TargetKind.NODE: "devices"}
+        if slash and name and kind_of(kind) in command:
+            return f"For this {kind} write {program} {command[TargetKind(kind_of(kind))]} {unknown}"
+        return f"Write -f {unknown}" if "--filename" in names and not unknown.startswith("-") else ""
+
+    @property
+    def _takes_objects(self) -> bool:
+        """Whether it has the argument of `add_target`."""
+        return any(each.dest == "target" for each in self._actions)
 
     def is_option_of(self, command: str, word: str) -> bool:
         """Whether a word is an option of a command, and none of its own."""

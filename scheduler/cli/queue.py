@@ -67,7 +67,7 @@ def execute(options: argparse.Namespace) -> int:
         return _with_nodes(options, access, namespace)
     if is_asked(options):
         return _by_scheduler(options, access, namespace)
-    from scheduler.cli.sources import watching  # noqa: PLC0415 - only what answers needs it
+    from scheduler.cli.sources import absent_objects, watching  # noqa: PLC0415 - only what answers needs it
     from scheduler.simulation import live_cluster, queue_listing  # noqa: PLC0415 - the cluster's client takes a while to import
 
     configured = None if options.scheduler_name else configuration(options, access)
@@ -81,6 +81,8 @@ def execute(options: argparse.Namespace) -> int:
         served = configured.scheduler_names if configured is not None else None
         now = dt.datetime.now(dt.UTC)
         others = queue_listing.unserved_pods(found.pods, served, now, namespace, options.selector) if served else ()
+        if namespace and not (pods or others or options.watch):
+            absent_objects.refuse_missing_namespace(namespace, access)
         return queue_listing.Queue(pods=pods, unserved=others), found.forbidden
 
     _, forbidden = watching.shown(read, lambda seen: _print(options, seen[0], namespace), is_watched=options.watch)
@@ -116,10 +118,10 @@ def _with_nodes(options: argparse.Namespace, access: Any, namespace: str) -> int
         return completed(ExitStatus.OK, found.forbidden, is_configured=configured.is_known)
     nodes = shape_arguments.offered(options, case, settings, shape_arguments.live_objects(access))
     record = simulator.recorded(case, settings, name, running.reservations(made.pods))
-    answer = node_additions.find(record, own, nodes)
+    idle = "" if options.scheduler_name else configured.idle
+    answer = node_additions.find(record, own, nodes)._replace(idle=idle)
     shape_arguments.printed(answer, options.output)
-    is_placed_by_none = configured.places_nothing and not options.scheduler_name
-    status = ExitStatus.OK if answer.starts and not is_placed_by_none else ExitStatus.NO
+    status = ExitStatus.OK if answer.starts and not idle else ExitStatus.NO
     return completed(status, found.forbidden, is_configured=running.is_known)
 
 

@@ -26,6 +26,7 @@ from scheduler.cli.sources.targets import TargetKind, kind_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from scheduler.kube.access import ClusterAccess
     from scheduler.settings import Settings
     from solver.domain import Pod, QuotaState
 
@@ -34,8 +35,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = (
         "The last lines say which pods a reclaim would evict next, by the least harm that docs/quotas.md describes. "
-        "Nothing is written to the cluster. Exit status: 0 the quotas were printed, 1 there is no such quota, 2 "
-        "arguments are wrong or input cannot be read, 3 the answer may be wrong, as a warning says."
+        "Nothing is written to the cluster. Exit status: 0 the quotas were printed, 1 the namespace has no quota, 2 "
+        "arguments are wrong, the quota does not exist or input cannot be read, 3 the answer may be wrong, as a "
+        "warning says."
     )
     action = parser.add_argument("name", nargs="?", metavar="NAME", help="only this quota and those below it")
     complete_names(action, "devicequota")
@@ -84,8 +86,7 @@ def execute(options: argparse.Namespace) -> int:
     every = quotas_of(asked.snapshot, asked.batch.pods, asked.policy)
     states = _chosen(every, options.name, of_namespace)
     if not states and (options.name or of_namespace):
-        say(f"quota: {_absent(every, options.name, of_namespace)}")
-        return ExitStatus.NO
+        return _unknown(options, every, of_namespace, access)
     left_out = _of_quotas(case.left_out, states, configured.scheduler_names or settings.scheduler_names)
     report(case_warnings.other_schedulers(left_out, scheduler_name), ())
     reclaims = next_reclaims.NextReclaims()
@@ -129,6 +130,18 @@ def _chosen(every: "Sequence[QuotaState]", name: str | None, namespace: str) -> 
     if namespace:
         name = next((each.quota for each in every if namespace in each.namespaces), "")
     return every if name is None else _below(every, name)
+
+
+def _unknown(
+    options: argparse.Namespace, every: "Sequence[QuotaState]", namespace: str, access: "ClusterAccess | None"
+) -> int:
+    """Say that there is no such quota, or none of a namespace. Raise `UsageError` where that does not exist."""
+    from scheduler.cli.sources import absent_objects  # noqa: PLC0415 - the solver takes a second to import
+
+    if namespace and access is not None:
+        absent_objects.refuse_missing_namespace(namespace, access)
+    say(f"quota: {_absent(every, options.name, namespace)}")
+    return ExitStatus.NO if namespace else ExitStatus.WRONG
 
 
 def _absent(every: "Sequence[QuotaState]", name: str | None, namespace: str) -> str:

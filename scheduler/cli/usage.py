@@ -38,7 +38,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Ask and print."""
     parameters = {"namespace": options.namespace, "by": options.by, "since": str(options.since), "limit": "1000"}
-    answer = ask(options, cluster_access(options), "usage", parameters, _answer)
+    access = cluster_access(options)
+    answer = ask(options, access, "usage", parameters, _answer)
+    if options.namespace and not answer.items:
+        from scheduler.cli.sources import absent_objects  # noqa: PLC0415 - the solver's values take a while to import
+
+        absent_objects.refuse_missing_namespace(options.namespace, access)
     if not print_document(answer, options.output):
         _show(answer, is_wide=options.output == WIDE)
     return ended(answer.hidden)

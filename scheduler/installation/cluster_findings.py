@@ -1,6 +1,7 @@
 """What is to be said of the cluster: pods that wait, devices, drivers that publish nothing, pools, other schedulers."""
 
 import datetime as dt
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -9,7 +10,7 @@ import msgspec
 
 from scheduler.installation.findings import Finding, FindingState
 from scheduler.kube.pod_writes import PendingPod
-from scheduler.simulation import printing
+from scheduler.simulation import printing, queue_listing
 from scheduler.simulation.devices_output import FleetAnswer
 from scheduler.simulation.printing import counted
 from scheduler.status.waiting_pods import waiting_pod
@@ -61,6 +62,7 @@ def of_cluster(
     now: dt.datetime,
     *,
     names: Collection[str],
+    served: Collection[str] | None = None,
     class_drivers: Mapping[str, tuple[str, ...]],
     group_label: str,
     owned: OwnedDevices = OwnedDevices(),  # noqa: B008 - a frozen value
@@ -68,12 +70,14 @@ def of_cluster(
     """
     Judge a cluster in which schedulers of some names place pods on the devices that are `owned`.
 
-    `class_drivers` are the drivers that DeviceClasses name. Nodes with the same value of `group_label` are of one type.
+    `served` are the names that any Dovetail serves, None: not known. `class_drivers` are the drivers that DeviceClasses
+    name. Nodes with the same value of `group_label` are of one type.
     """
     devices = _by_driver(fleet.fleet.devices) if fleet.knows_holders else ()
     waiting = None if fleet.waiting is None else _summary(fleet.waiting, names)
     found = [
         *_queue(waiting, now),
+        *_unserved(fleet.waiting or (), served or (), now),
         *_devices(devices, fleet),
         *_nothing_owned(devices, fleet, owned),
         *_class_drivers(fleet, class_drivers),
@@ -131,13 +135,31 @@ def _queue(waiting: WaitingSummary | None, now: dt.datetime) -> Iterator[Finding
         yield Finding(FindingState.OK, "queue", "no pod waits")
     else:
         gated = f", {waiting.gated} of them with scheduling gates" if waiting.gated else ""
-        text = f"{counted(waiting.waiting, 'pod')} {'waits' if waiting.waiting == 1 else 'wait'}{gated}"
+        text = f"{counted(waiting.waiting, 'pod')} {_wait(waiting.waiting)}{gated}"
         step = ""
         if waiting.oldest:
             text += f"; the oldest is {waiting.oldest}, for {printing.age(waiting.since, now)} ({waiting.reason})"
             namespace, _, name = waiting.oldest.partition("/")
             step = f"dovetail explain pod/{name} -n {namespace}"
         yield Finding(FindingState.OK, "queue", text, step)
+
+
+def _unserved(waiting: Sequence[PendingPod], served: Collection[str], now: dt.datetime) -> Iterator[Finding]:
+    """Find pods whose schedulerName nobody serves, as `dovetail queue` does: the names of most of them."""
+    found = queue_listing.unserved_pods(waiting, served, now) if served else ()
+    ordered = sorted(found, key=lambda each: -each.pods)
+    for each in ordered[:_MOST_NAMED]:
+        step = f"kubectl get pods -A --field-selector {shlex.quote(f'spec.schedulerName={each.scheduler_name}')}"
+        yield Finding(FindingState.WARNING, "queue", str(each).removesuffix("."), step)
+    rest = ordered[_MOST_NAMED:]
+    if rest:
+        pods = sum(each.pods for each in rest)
+        text = f"{counted(pods, 'pod')} {_wait(pods)} with {len(rest)} more such schedulerNames"
+        yield Finding(FindingState.WARNING, "queue", text, "dovetail queue -A")
+
+
+def _wait(pods: int) -> str:
+    return "waits" if pods == 1 else "wait"
 
 
 def _devices(devices: Sequence[DriverDevices], fleet: FleetAnswer) -> Iterator[Finding]:

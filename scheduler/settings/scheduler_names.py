@@ -22,6 +22,9 @@ LONGEST_NAME: Final = 100
 """Longer names are similar to none: the API server bounds no schedulerName."""
 _SHOWN: Final = 64
 """Characters of a name in a message."""
+NO_SCHEDULER: Final = "no Dovetail runs. Once one runs"
+PAUSED: Final = "Dovetail is paused. After `dovetail resume`"
+"""Why no scheduler decides about pods that it would place (`idle`), and what an answer about them supposes."""
 _LONG: Final = 6
 """Words of at least this length may differ by two letters, shorter ones by one."""
 
@@ -78,9 +81,15 @@ def misspelt(names: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
     return tuple(each for each in sorted(set(names)) if each not in known and similar_name(each, known))
 
 
-def led(said: str, answer: str) -> str:
-    """Put what `unserved` says ("": nothing) before an answer about the pods with the name to write instead."""
-    return f"No pod would start: {said}. With that name: {answer}" if said else answer
+def led(said: str, answer: str, idle: str = "") -> str:
+    """Put before an answer why no pod would start, as `condition` says it."""
+    found = condition(said, idle)
+    return f"No pod would start: {found}: {answer}" if found else answer
+
+
+def condition(said: str, idle: str) -> str:
+    """Return why no pod would start and what an answer supposes: what `unserved` says, else `idle`; "" without both."""
+    return f"{said}. With that name" if said else idle
 
 
 def similar_name(name: str, known: Iterable[str]) -> str:

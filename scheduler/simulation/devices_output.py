@@ -38,6 +38,8 @@ _COLOURS: Final = {
     DeviceState.BLOCKED: "yellow",
     DeviceState.UNUSABLE: "red",
 }
+_OF_NODES: Final = frozenset({UnusableCause.NODE_CORDONED, UnusableCause.NODE_GONE, UnusableCause.NODE_NOT_READY})
+"""Causes that are no fault of a device."""
 _PLAIN_STATES: Final = {state: Coloured(state.value, _COLOURS.get(state, "")) for state in DeviceState}
 """The cells of devices of which nothing else is to be said."""
 _RESERVED: Final = Coloured("reserved", "yellow")
@@ -104,7 +106,8 @@ def show(
     """
     Print a row for each holder of each device, and one for each device without a holder.
 
-    With `is_grouped` rows that differ in the name of the device only are one row.
+    With `is_grouped` rows that differ in the name of the device only are one row, and devices with which nothing is
+    wrong but their node stand last: one row for each node, but not with `is_wide`.
     """
     if not devices:
         to.write(NO_DEVICE)
@@ -133,8 +136,18 @@ def show(
     )
     last = [device for device in devices if device.is_network]
     ordered = [*(device for device in devices if not device.is_network), *last] if last else devices
-    rows = (cells for device in ordered for cells in row.of(device))
-    list_table.show(columns, _grouped(rows) if is_grouped else rows, to, is_wide=is_wide)
+    if not is_grouped:
+        list_table.show(columns, row.of_all(ordered), to, is_wide=is_wide)
+        return
+    of_nodes = [device for device in ordered if _is_of_node(device)]
+    faulty = row.of_all(device for device in ordered if not _is_of_node(device))
+    rest = _grouped(row.of_all(of_nodes)) if is_wide else row.of_nodes(of_nodes)
+    list_table.show(columns, itertools.chain(_grouped(faulty), rest), to, is_wide=is_wide)
+
+
+def _is_of_node(device: FleetDevice) -> bool:
+    """Whether nothing is wrong with a device but its node."""
+    return not device.is_suspect and all(each.cause in _OF_NODES for each in device.problems)
 
 
 def _grouped(rows: Iterable[list_table.Row]) -> Iterator[list_table.Row]:
@@ -202,6 +215,24 @@ class _Rows(NamedTuple):
     reserved_nodes: Collection[str]
     ages: dict[tuple[str, SinceSource], str]
     """Those that are written already: a claim holds several devices."""
+
+    def of_all(self, devices: Iterable[FleetDevice]) -> Iterator[list_table.Row]:
+        """Write the rows of devices."""
+        return itertools.chain.from_iterable(map(self.of, devices))
+
+    def of_nodes(self, devices: Iterable[FleetDevice]) -> Iterator[list_table.Row]:
+        """Write a row for each node, with the number of its devices, and of those that are held."""
+        found: dict[tuple[str, str], list[FleetDevice]] = {}
+        for device in devices:
+            found.setdefault((device.node or _place(device), why_text(device)), []).append(device)
+        for (node, why), same in found.items():
+            if len(same) == 1:
+                yield from _grouped(self.of(same[0]))
+                continue
+            state = Coloured(same[0].problems[0].cause.value, _COLOURS[DeviceState.UNUSABLE])
+            held = sum(bool(device.holders) for device in same)
+            of_them = f"; {held} of them {'is' if held == 1 else 'are'} held" if held else ""
+            yield (node, f"{len(same)} devices", "", state, *self._nothing, f"{why}{of_them}")
 
     def of(self, device: FleetDevice) -> Iterator[list_table.Row]:
         """Write the rows of a device."""

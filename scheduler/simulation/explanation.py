@@ -137,13 +137,14 @@ class GangObjects(NamedTuple):
     """
     Pods with their conditions, and PodGroups; `is_live` says whether they were read from a cluster.
 
-    `unserved` is said of the waiting pods of a gang, as in `Explained`.
+    `unserved` and `idle` are said of the waiting pods of a gang, as in `Explained`.
     """
 
     pods: Collection[PendingPod]
     groups: Sequence[PodGroup]
     is_live: bool
     unserved: str = ""
+    idle: str = ""
 
 
 def of_gang(asked: Record, name: PodId, seen: GangObjects, most_kinds: int | None) -> ExplainedGang | None:
@@ -162,7 +163,7 @@ def of_gang(asked: Record, name: PodId, seen: GangObjects, most_kinds: int | Non
     kinds = tuple(
         (
             of_pod(asked, conditions.get(pod.id, PendingPod(pod, None)), is_live=seen.is_live)._replace(
-                unserved=seen.unserved
+                unserved=seen.unserved, idle=seen.idle
             ),
             counts[kind],
         )

@@ -13,6 +13,7 @@ from rich.text import Text
 from scheduler.kube import encode
 from scheduler.kube.pod_warnings import PodWarning
 from scheduler.kube.pod_writes import PodScheduled
+from scheduler.settings import scheduler_names
 from scheduler.simulation import printing
 from scheduler.simulation.plan_output import requests_of
 from scheduler.simulation.printing import counted, runs
@@ -76,7 +77,7 @@ class Explained(NamedTuple):
     `claims` are the names and allocations of its claims, `warnings` what the kubelet says where a bound pod does not
     start. `reserved` are the nodes that only a reservation keeps from it,
     `unserved` says that nobody serves its schedulerName: it is then decided as if it had the one to write instead.
-    `next_step` is what completes its gang.
+    `idle` says that no scheduler decides, as `scheduler_names.NO_SCHEDULER`. `next_step` is what completes its gang.
     """
 
     pod: Pod
@@ -88,6 +89,7 @@ class Explained(NamedTuple):
     reserved: tuple[ReservedNodes, ...] = ()
     unserved: str = ""
     next_step: str = ""
+    idle: str = ""
 
     @property
     def is_said_to_wait(self) -> bool:
@@ -231,10 +233,9 @@ def document(explained: Explained) -> Json:
 def _head(explained: Explained, diagnosis: PodDiagnosis) -> Text:
     if diagnosis.is_bound:
         return _bound_head(diagnosis)
-    if explained.unserved:
-        text = Text.assemble(
-            f"Pod {diagnosis.pod} ", ("waits", "yellow"), f": {explained.unserved}. With that name it "
-        )
+    if explained.unserved or (explained.idle and diagnosis.node):
+        why = scheduler_names.condition(explained.unserved, explained.idle)
+        text = Text.assemble(f"Pod {diagnosis.pod} ", ("waits", "yellow"), f": {why} it ")
         if diagnosis.node:
             return text.append(f"would be placed on node {diagnosis.node}.")
         return _with_nodes(text.append("would wait too."), diagnosis)

@@ -87,7 +87,8 @@ class Fit(NamedTuple):
     for them. `changes` are about `stuck`, one of these pods, and about its whole `gang` if it has one. `running` pods
     run already where they are; `copies` counts them too. `unserved` says that nobody serves the schedulerName of the
     pods: the answer is then that with a name that is served, and none of them starts. `bound` is the quota or held
-    room for which a pod waits, or for which no more copies start.
+    room for which a pod waits, or for which no more copies start. `idle` says that no scheduler decides, as
+    `scheduler_names.NO_SCHEDULER`.
     """
 
     result: SimulationResult
@@ -102,6 +103,7 @@ class Fit(NamedTuple):
     running: int = 0
     unserved: str = ""
     bound: str = ""
+    idle: str = ""
 
     def fits(self, wanted: int) -> bool:
         """Whether all pods start now; with a count, whether `wanted` copies do."""
@@ -308,7 +310,7 @@ def document(found: Fit, wanted: int) -> dict[str, Any]:
 def show(found: Fit, wanted: int, to: TextIO) -> None:
     """Print the answer in a sentence, then where the pods start, and what has to change for those that do not."""
     console = printing.console(to)
-    colour = "green" if found.fits(wanted) else "yellow"
+    colour = "green" if found.fits(wanted) and not found.idle else "yellow"
     console.print(Text(printing.visible(sentence(found)), colour))
     plan_output.show(found.result, to)
     if found.moves is not None:
@@ -341,7 +343,7 @@ def changes_title(found: Fit) -> str:
 
 def sentence(found: Fit) -> str:
     """Write the answer in a sentence."""
-    return scheduler_names.led(found.unserved, _answer(found))
+    return scheduler_names.led(found.unserved, _answer(found), found.idle)
 
 
 def _answer(found: Fit) -> str:

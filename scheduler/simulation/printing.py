@@ -53,11 +53,19 @@ class _TerminalConsole(Console):
 
 
 def console(to: TextIO, *, width: int = WIDTH, most: int | None = None) -> Console:
-    """Return a console: plain text of `width` columns, or on a terminal coloured and at most `most` wide."""
+    """
+    Return a console: plain text of `width` columns, or on a terminal coloured and at most `most` wide.
+
+    With `NO_COLOR` no text has a style: rich would keep bold ones.
+    """
     found = _TerminalConsole(file=to, highlight=False)
+    trimmed = cast("TextIO", _Trimmed(to))
     if not found.is_terminal:
-        return _TerminalConsole(file=cast("TextIO", _Trimmed(to)), highlight=False, width=width, color_system=None)
-    return found if most is None or found.width <= most else _TerminalConsole(file=to, highlight=False, width=most)
+        return _TerminalConsole(file=trimmed, highlight=False, width=width, color_system=None)
+    wide = found.width if most is None else min(most, found.width)
+    if found.no_color or found.color_system is None:
+        return _TerminalConsole(file=trimmed, highlight=False, width=wide, force_terminal=True, color_system=None)
+    return _TerminalConsole(file=trimmed, highlight=False, width=wide, force_terminal=True)
 
 
 def arrow(message: str) -> Padding:

@@ -172,7 +172,9 @@ def _kept_out(causes: Sequence[FragmentingPod]) -> Iterator[str]:
         each_of = " each" if len(nodes) > 1 else ""
         verb = "keeps" if pods == 1 else "keep"
         named = ", ".join(f"{each.pod} on {each.node}" for each in held)
-        yield f"{where} {what}{each_of} that {verb} claims for {size} × {name} out: {named}"
+        more = pods * len(nodes) - len(held)
+        others = f" and {more} more" if more > 0 else ""
+        yield f"{where} {what}{each_of} that {verb} claims for {size} × {name} out: {named}{others}"
     if found:
         yield "`dovetail repair plan --for pod/NAME` says which pods to move for one that waits."
         yield "Where none waits, `repair.mode: advise` has the scheduler plan moves that mend it."

@@ -220,8 +220,23 @@ def test_commands_answer_as_the_scheduler_where_a_node_is_reserved(
 
 def test_a_namespace_that_does_not_exist_is_said(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     access = f"--kubeconfig={world.plane.kubeconfig}"
-    assert m.run("devices", "-n", f"{world.namespace}x", access) == 1
     said = f"namespace {world.namespace}x does not exist: did you mean {world.namespace}?"
-    assert said in capsys.readouterr().err
-    assert m.run("explain", "p", "-n", f"{world.namespace}x", access) == 2
-    assert said in capsys.readouterr().err
+    for words in (("devices",), ("explain", "p"), ("queue",), ("devices", "pod/p"), ("devices", "resourceclaim/c")):
+        assert m.run(*words, "-n", f"{world.namespace}x", access) == 2, words
+        printed = capsys.readouterr()
+        assert said in printed.err, words
+        assert printed.out == ""
+
+
+def test_of_a_pod_or_claim_that_does_not_exist_no_devices_are_looked_for(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    access = f"--kubeconfig={world.plane.kubeconfig}"
+    world.pod("trainer")
+    for name, meant in (("trianer", ": did you mean trainer?"), ("zzz", "")):
+        assert m.run("devices", f"pod/{name}", "-n", world.namespace, access) == 2
+        assert capsys.readouterr().err.endswith(f"pod {world.namespace}/{name} does not exist{meant}\n")
+    assert m.run("devices", "resourceclaim/zzz", "-n", world.namespace, access) == 2
+    assert capsys.readouterr().err.endswith(f"resourceclaim {world.namespace}/zzz does not exist\n")
+    assert m.run("devices", "pod/trainer", "-n", world.namespace, access) == 0
+    assert m.run("queue", "-n", world.namespace, access) == 0

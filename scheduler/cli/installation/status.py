@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scheduler.cli.arguments import TABLE, UsageError, add_format, cluster_access, completed, say, warn
 from scheduler.cli.exit_status import ExitStatus
-from scheduler.cli.sources.configuration import add_configured_cluster, configuration
+from scheduler.cli.sources.configuration import Configuration, add_configured_cluster, configuration
 
 if TYPE_CHECKING:
     from scheduler.installation.status_output import InstallationStatus
     from scheduler.kube.access import ClusterAccess
-    from scheduler.settings import Settings
 
 _TIMEOUT_SECONDS: Final = 120.0
 _PAUSE_SECONDS: Final = 2.0
@@ -44,11 +43,11 @@ def execute(options: argparse.Namespace) -> int:
         raise UsageError(f"--timeout {options.timeout:g}: write a number of seconds above 0")
     access, ends = cluster_access(options), time.monotonic() + options.timeout
     settings = configuration(options, access)
-    found, forbidden = _read(options, access, settings.settings)
+    found, forbidden = _read(options, access, settings)
     while options.wait and not found.is_known_to_be_healthy and time.monotonic() < ends:
         time.sleep(_PAUSE_SECONDS)
         settings = configuration(options, access)
-        found, forbidden = _read(options, access, settings.settings)
+        found, forbidden = _read(options, access, settings)
     if options.output == TABLE:
         from scheduler.installation import status_output  # noqa: PLC0415 - the printing takes a while to import
 
@@ -65,27 +64,29 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _read(
-    options: argparse.Namespace, access: "ClusterAccess", settings: "Settings"
+    options: argparse.Namespace, access: "ClusterAccess", configured: "Configuration"
 ) -> "tuple[InstallationStatus, tuple[str, ...]]":
     """Read the installation and the cluster, and judge both; return also what the caller may not list."""
     from scheduler.installation import findings, installed_pods, status_output  # noqa: PLC0415 - they take a second to import
     from scheduler.installation.account_rights import InstallationName  # noqa: PLC0415 - as above
 
+    settings = configured.settings
     namespace, election = options.dovetail_namespace, settings.leader_election
     name = InstallationName(namespace, election.lease_namespace or namespace, election.lease_name)
     seen = installed_pods.read(access, name, settings.features)
-    cluster, forbidden = _cluster(access, settings, seen.class_drivers)
+    cluster, forbidden = _cluster(access, configured, seen.class_drivers)
     now = dt.datetime.now(dt.UTC)
     found = (*findings.of_scheduler(seen, namespace, now), *(cluster.findings if cluster is not None else ()))
     status = status_output.InstallationStatus(namespace, seen.runs, seen, cluster, found)
     return status, (*seen.forbidden, *forbidden)
 
 
-def _cluster(access: "ClusterAccess", settings: "Settings", class_drivers: Any) -> Any:
+def _cluster(access: "ClusterAccess", configured: "Configuration", class_drivers: Any) -> Any:
     from scheduler.installation import cluster_findings  # noqa: PLC0415 - as above
     from scheduler.kube.errors import ConfigurationError  # noqa: PLC0415 - as above
     from scheduler.simulation import fleet_reading  # noqa: PLC0415 - as above
 
+    settings = configured.settings
     label = settings.metrics.node_group_label
     policy = settings.policy(settings.profiles[0].scheduler_name)
     try:
@@ -101,6 +102,7 @@ def _cluster(access: "ClusterAccess", settings: "Settings", class_drivers: Any) 
         fleet,
         dt.datetime.now(dt.UTC),
         names=settings.scheduler_names,
+        served=configured.scheduler_names,
         class_drivers=class_drivers,
         group_label=label,
         owned=settings.owned_devices(),

@@ -1,10 +1,14 @@
 """What to say where the pod or gang of a command does not exist: what is there, and what may be meant."""
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from scheduler.cli.arguments import UsageError
 from scheduler.cli.sources.targets import Target, TargetKind
 from solver.domain import Pod, wording
+
+if TYPE_CHECKING:
+    from scheduler.kube.access import ClusterAccess
 
 _MOST_NAMES: Final = 4
 
@@ -40,6 +44,42 @@ def absent(target: Target, known: KnownObjects) -> str:
     if elsewhere:
         return f"{target} does not exist; one of its name is in namespace {wording.shortened(elsewhere, _MOST_NAMES)}"
     return f"{target} does not exist{_meant(target.name, names)}"
+
+
+def absence(target: Target, access: "ClusterAccess") -> str:
+    """
+    Say that a pod, a claim or a namespace of a live cluster does not exist; "" where it does, or may not be listed.
+
+    For commands whose answer is empty: they ask only then.
+    """
+    from scheduler.change import Kind  # noqa: PLC0415 - the cluster's client takes a while to import
+    from scheduler.kube.errors import KubeError  # noqa: PLC0415 - as above
+    from scheduler.simulation import live_cluster  # noqa: PLC0415 - as above
+
+    kind = {TargetKind.POD: Kind.PODS, TargetKind.CLAIM: Kind.CLAIMS}.get(target.kind, Kind.NAMESPACES)
+    try:
+        found = live_cluster.fetch(access, tuple({kind, Kind.NAMESPACES}))
+    except KubeError:
+        return ""
+    namespaces = frozenset(change.key for change in found.changes if change.kind is Kind.NAMESPACES)
+    missing = missing_namespace(target.namespace or target.name, KnownObjects(namespaces=namespaces))
+    if missing or kind is Kind.NAMESPACES:
+        return missing
+    there = {change.key: change.value for change in found.changes if change.kind is kind}
+    if kind in found.forbidden or found.warnings or f"{target.namespace}/{target.name}" in there:
+        return ""
+    if kind is Kind.PODS:
+        return absent(
+            target, KnownObjects(tuple(each for each in there.values() if isinstance(each, Pod)), (), namespaces)
+        )
+    names = (key.partition("/")[2] for key in there if key.partition("/")[0] == target.namespace)
+    return f"{target} does not exist{_meant(target.name, names)}"
+
+
+def refuse_missing_namespace(name: str, access: "ClusterAccess") -> None:
+    """Raise `UsageError` where a namespace does not exist; not where it may not be listed."""
+    if missing := absence(Target(TargetKind.NAMESPACE, "", name), access):
+        raise UsageError(missing)
 
 
 def without_pods(target: Target, known: KnownObjects) -> str:

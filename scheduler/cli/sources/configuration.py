@@ -41,9 +41,13 @@ class Configuration(NamedTuple):
     scheduler_names: frozenset[str] | None = None
 
     @property
-    def places_nothing(self) -> bool:
-        """Whether no pod is placed now, whatever an answer is: no scheduler runs, or it is paused."""
-        return self.is_paused or bool(self.runs_nowhere)
+    def idle(self) -> str:
+        """Why no pod is placed now, and what an answer supposes; "" where a scheduler decides."""
+        from scheduler.settings import scheduler_names  # noqa: PLC0415 - the settings take a second to import
+
+        if self.is_paused:
+            return scheduler_names.PAUSED
+        return scheduler_names.NO_SCHEDULER if self.runs_nowhere else ""
 
     def warn_of_no_scheduler(self) -> None:
         """Say that no pod will start whatever the answer is, before it: for commands about pods that wait."""

@@ -16,6 +16,7 @@ from scheduler.cli.arguments import (
     completed,
     manifests,
     namespace_name,
+    refuse,
     say,
     warn,
 )
@@ -27,7 +28,7 @@ from scheduler.cli.sources.configuration import (
 )
 from scheduler.cli.sources.object_names import complete_names
 from scheduler.cli.sources.running_scheduler import add_scheduler, ask, ended, is_asked
-from scheduler.cli.sources.targets import TargetKind, add_target, target_of
+from scheduler.cli.sources.targets import Target, TargetKind, add_target, target_of
 
 if TYPE_CHECKING:  # these take a second to import
     from scheduler.settings import Settings
@@ -58,8 +59,8 @@ class FleetCommand(NamedTuple):
 
 
 _STATUS: Final = (
-    "Nothing is written to the cluster. Exit status: 0 the list was printed, 1 there is no such node or namespace, 2 "
-    "arguments are wrong or the fleet cannot be read, 3 the answer may be wrong, as a warning says."
+    "Nothing is written to the cluster. Exit status: 0 the list was printed, 2 arguments are wrong, the object "
+    "does not exist or the fleet cannot be read, 3 the answer may be wrong, as a warning says."
 )
 
 
@@ -219,23 +220,35 @@ def _run_by_reading(options: argparse.Namespace, command: FleetCommand, query: "
         return ExitStatus.WRONG
     if not found.has_node:
         return _no_node(command, query, found.node_labels, found.fleet.devices)
-    if query.namespace and not (manifests(options) or options.snapshot):
-        holders = (holder.claim.namespace for device in found.fleet.devices for holder in device.holders)
-        if query.namespace not in holders and (missing := _missing_namespace(options, query.namespace)):
-            say(f"{command.name}: {missing}")
-            return ExitStatus.NO
+    is_live = not (manifests(options) or options.snapshot)
+    asked = _asked_object(query)
+    if is_live and asked is not None and not _holds(found.fleet.devices, query):
+        from scheduler.cli.sources.absent_objects import absence  # noqa: PLC0415 - the cluster's client takes a while to import
+
+        if missing := absence(asked, cluster_access(options)):
+            return refuse(f"{command.name}: {missing}")
     command.show(options, found, answer)
     return completed(ExitStatus.OK, found.forbidden, is_configured=running.is_known)
 
 
-def _missing_namespace(options: argparse.Namespace, name: str) -> str:
-    """Say that a namespace does not exist, and which one may be meant; "" where it does, or may not be listed."""
-    from scheduler.change import Kind  # noqa: PLC0415 - the cluster's client takes a while to import
-    from scheduler.cli.sources.absent_objects import KnownObjects, missing_namespace  # noqa: PLC0415 - as above
-    from scheduler.simulation import live_cluster  # noqa: PLC0415 - as above
+def _asked_object(query: "FleetQuery") -> Target | None:
+    """Return the pod, the claim or the namespace whose devices are asked about; None without one."""
+    if query.pod is not None:
+        return Target(TargetKind.POD, *query.pod)
+    if query.claim is not None:
+        return Target(TargetKind.CLAIM, *query.claim)
+    return Target(TargetKind.NAMESPACE, "", query.namespace) if query.namespace else None
 
-    found = live_cluster.fetch(cluster_access(options), (Kind.NAMESPACES,))
-    return missing_namespace(name, KnownObjects(namespaces=frozenset(change.key for change in found.changes)))
+
+def _holds(devices: "Iterable[FleetDevice]", query: "FleetQuery") -> bool:
+    """Whether what is asked about holds a device of the whole fleet, so that it is certain to exist."""
+    for holder in (each for device in devices for each in device.holders):
+        if query.pod is not None or query.claim is not None:
+            if query.pod in holder.pods or query.claim == holder.claim:
+                return True
+        elif query.namespace == holder.claim.namespace:
+            return True
+    return False
 
 
 def _no_node(
@@ -247,11 +260,9 @@ def _no_node(
     having = sorted({each.node for each in devices if each.id.device == query.node and each.node})
     if having:
         of_nodes = f"; it is a device of {wording.counted(len(having), 'node')}: write node/{having[0]} for its devices"
-        say(f"{command.name}: there is no node {query.node}{of_nodes}")
-        return ExitStatus.NO
+        return refuse(f"{command.name}: there is no node {query.node}{of_nodes}")
     close = wording.nearest(query.node, known)
-    say(f"{command.name}: there is no node {query.node}{f': did you mean {close}?' if close else ''}")
-    return ExitStatus.NO
+    return refuse(f"{command.name}: there is no node {query.node}{f': did you mean {close}?' if close else ''}")
 
 
 def _run_by_scheduler(options: argparse.Namespace, command: FleetCommand, query: "FleetQuery") -> int:

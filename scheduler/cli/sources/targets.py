@@ -130,14 +130,20 @@ def _split(words: Sequence[str], kinds: Sequence[TargetKind]) -> tuple[TargetKin
         raise UsageError(f"{' '.join(words)!r}: write one object, as {' or '.join(map(_forms, kinds))}")
     if not is_kind and slash and first.lower() in _OTHER_KINDS:
         forms = " or ".join(map(_forms, kinds))
-        raise UsageError(f"{text!r}: this command takes {forms}, not a {first}")
+        of_pods = _of_its_pods(kinds) if first.lower() in _OWNERS else ""
+        raise UsageError(f"{text!r}: this command takes {forms}, not a {first}{of_pods}")
     if not is_kind:
         return kinds[0], text
     kind = _KINDS[first.lower()]
     if kind not in kinds:
         chosen = f"; -n {rest} chooses a namespace" if kind is TargetKind.NAMESPACE and rest else ""
+        chosen = _of_its_pods(kinds) if kind is TargetKind.POD_GROUP else chosen
         raise UsageError(f"{text!r} is a {kind}: this command takes {' or '.join(map(_forms, kinds))}{chosen}")
     return kind, rest
+
+
+def _of_its_pods(kinds: Sequence[TargetKind]) -> str:
+    return "; write pod/NAME for each of its pods" if TargetKind.POD in kinds else ""
 
 
 def _first(words: Sequence[str]) -> str:

@@ -63,7 +63,8 @@ class NodeAdditions(NamedTuple):
     """
     The answer: the nodes, and a plan for the pods asked about, in which the others are `others`.
 
-    `coming` are nodes that are under way: they count as there. `unserved` and `bound` are as in `fitting.Fit`.
+    `coming` are nodes that are under way: they count as there. `unserved`, `bound` and `idle` are as in
+    `fitting.Fit`.
     """
 
     found: AddedNodes
@@ -72,6 +73,7 @@ class NodeAdditions(NamedTuple):
     result: SimulationResult
     unserved: str = ""
     bound: str = ""
+    idle: str = ""
 
     @property
     def starts(self) -> bool:
@@ -179,7 +181,7 @@ def document(answer: NodeAdditions) -> dict[str, Any]:
 def show(answer: NodeAdditions, to: TextIO) -> None:
     """Print the answer in a sentence, the nodes by shape, then what runs where and what waits."""
     console = printing.console(to)
-    console.print(Text(printing.visible(sentence(answer)), "green" if answer.starts else "yellow"))
+    console.print(Text(printing.visible(sentence(answer)), "green" if answer.starts and not answer.idle else "yellow"))
     if answer.found.nodes:
         _show_nodes(answer, console)
     plan_output.show(answer.result, to)
@@ -189,7 +191,7 @@ def show(answer: NodeAdditions, to: TextIO) -> None:
 
 def sentence(answer: NodeAdditions) -> str:
     """Say which nodes to add and whether fewer would do."""
-    return scheduler_names.led(answer.unserved, _answer(answer))
+    return scheduler_names.led(answer.unserved, _answer(answer), answer.idle)
 
 
 def _answer(answer: NodeAdditions) -> str:

@@ -89,6 +89,16 @@ def test_the_version_is_one_line(arguments: list[str], capsys: pytest.CaptureFix
                 (["usage", "ns/x"], "", "another command"),
             )
         ),
+        *(
+            pytest.param(words, f"{words[1]}{more} (see dovetail {words[0]}", id=" ".join(words))
+            for words, more in (
+                (["queue", "pod/x"], ". For this pod write dovetail explain pod/x"),
+                (["usage", "node/x"], ". For this node write dovetail devices node/x"),
+                (["fit", "pod.yaml"], ". Write -f pod.yaml"),
+                (["devices", "--node", "h100-1"], ". Write node/h100-1"),
+                (["free", "--node=h100-1"], ". Write node/h100-1"),
+            )
+        ),
         pytest.param(["queue", "-x"], "dovetail queue: unrecognized arguments: -x (see", id="unknown letter"),
         pytest.param(["run", "--leader-elect=maybe"], "'maybe' is neither true nor false", id="no truth"),
         pytest.param(

@@ -21,7 +21,7 @@ from scheduler.cli.sources.configuration import (
 )
 from scheduler.cli.sources.running_configuration import NamedSettings, RunningConfigurations
 from scheduler.kube.access import ClusterAccess
-from scheduler.settings import Settings, default, digest, parse
+from scheduler.settings import Settings, default, digest, parse, scheduler_names
 from scheduler.status.leader_lease import SeenLease
 from scheduler.status.leader_report import LeaderReport, ReservationReport
 from tests.support import builders as b
@@ -255,6 +255,9 @@ def test_where_no_scheduler_runs_the_user_is_told_before_the_answer(
     running()
     chosen().warn_of_no_scheduler()
     assert capsys.readouterr().err.startswith("dovetail: warning: no Dovetail runs in namespace dovetail")
+    assert chosen().idle == scheduler_names.NO_SCHEDULER
     running(BLUE)
     chosen().warn_of_no_scheduler()
     assert capsys.readouterr().err == ""
+    assert chosen().idle == ""
+    assert chosen()._replace(is_paused=True).idle == scheduler_names.PAUSED

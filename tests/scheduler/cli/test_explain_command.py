@@ -10,13 +10,14 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from scheduler.cli.sources.absent_objects import KnownObjects, absent
+from scheduler.change import Change, Kind
+from scheduler.cli.sources.absent_objects import KnownObjects, absence, absent
 from scheduler.cli.sources.targets import Target, TargetKind
 from scheduler.kube.pod_warnings import PodWarning
 from scheduler.kube.pod_writes import PendingPod, PodScheduled
 from scheduler.settings import default
-from scheduler.settings.scheduler_names import unserved
-from scheduler.simulation import explanation, explanation_output, simulator
+from scheduler.settings.scheduler_names import NO_SCHEDULER, unserved
+from scheduler.simulation import explanation, explanation_output, live_cluster, simulator
 from scheduler.simulation.explanation_output import Explained
 from scheduler.worker.recording import Record
 from solver.domain import Controller, NodeReservation, OwnedDevices, Pod, Policy, PreemptionRules
@@ -603,6 +604,16 @@ def test_a_pod_whose_scheduler_is_misspelt_waits_whatever_a_decision_would_say(t
     assert explanation_output.document(found)["unserved"] == said
 
 
+def test_where_no_scheduler_runs_a_pod_waits_for_one(tmp_path: Path) -> None:
+    asked = simulator.load(save(tmp_path / "case.json", b.node("n1"), pods=(b.pod("p"),)))
+    found = explanation.of_pod(asked, PendingPod(b.pod("p"), None), is_live=True)
+    idle, to = found._replace(idle=NO_SCHEDULER), io.StringIO()
+    explanation_output.show(idle, to)
+    said = "Pod default/p waits: no Dovetail runs. Once one runs it would be placed on node n1."
+    assert " ".join(to.getvalue().split()).startswith(said)
+    assert explanation_output.document(idle) == explanation_output.document(found)
+
+
 MADE = replace(b.pod("web-7f-abc"), controller=Controller(kind="ReplicaSet", uid="rs"))
 KNOWN = KnownObjects(
     (b.pod("trainer"), MADE, b.member(b.pod("x"), "team"), b.pod("lonely", namespace="blue")),
@@ -629,3 +640,25 @@ KNOWN = KnownObjects(
 )
 def test_of_what_does_not_exist_what_is_near_is_named(kind: TargetKind, name: str, namespace: str, said: str) -> None:
     assert said in absent(Target(kind, namespace, name), KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("target", "forbidden", "said"),
+    [
+        (Target(TargetKind.POD, "default", "trianer"), (), "pod default/trianer does not exist: did you mean trainer?"),
+        (Target(TargetKind.POD, "default", "trainer"), (), ""),
+        (Target(TargetKind.POD, "default", "trianer"), ("pods",), ""),
+        (Target(TargetKind.POD, "bleu", "p"), (), "namespace bleu does not exist: did you mean blue?"),
+        (Target(TargetKind.CLAIM, "default", "x"), (), "resourceclaim default/x does not exist"),
+        (Target(TargetKind.NAMESPACE, "", "bleu"), (), "namespace bleu does not exist: did you mean blue?"),
+        (Target(TargetKind.NAMESPACE, "", "blue"), (), ""),
+    ],
+)
+def test_of_a_live_cluster_only_what_may_be_listed_does_not_exist(
+    target: Target, forbidden: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pods = (Change(kind=Kind.PODS, key=str(pod.id), value=pod) for pod in KNOWN.pods if "pods" not in forbidden)
+    namespaces = (Change(kind=Kind.NAMESPACES, key=name, value=None) for name in KNOWN.namespaces)
+    listed = live_cluster.ClusterObjects((*pods, *namespaces), forbidden=forbidden)
+    monkeypatch.setattr(live_cluster, "fetch", lambda *_: listed)
+    assert absence(target, object()) == said  # type: ignore[arg-type]

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from scheduler.cli.exit_status import ExitStatus
+from scheduler.cli.sources.configuration import Configuration
+from scheduler.settings.scheduler_names import NO_SCHEDULER, PAUSED
 from scheduler.simulation import fitting, simulator
 from solver.domain import ReasonCode
 from solver.problem.devices import inventory_builder
@@ -329,6 +332,21 @@ def test_the_table_says_it_in_a_sentence_first(cluster: Path, tmp_path: Path, ca
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "It does not fit: 0 of 1 pod would start now."
     assert "All of them fit after these moves (dovetail repair plan makes them one by one):" in lines
+
+
+@pytest.mark.parametrize("idle", [NO_SCHEDULER, PAUSED])
+def test_where_no_scheduler_decides_no_pod_starts_and_the_answer_supposes_one(
+    idle: str, cluster: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Configuration, "idle", idle)
+    file = m.write_yaml(tmp_path / "pods.yaml", m.pod("new", template_name="t"))
+
+    assert m.run("fit", "-f", file, "--cluster", cluster) == ExitStatus.NO
+    said = capsys.readouterr().out.splitlines()[0]
+    assert said == f"No pod would start: {idle}: It fits: 1 pod would start now."
+
+    assert m.run("fit", "-f", file, "--cluster", cluster, "--scheduler-name", "dovetail") == ExitStatus.OK
+    assert capsys.readouterr().out.splitlines()[0] == "It fits: 1 pod would start now."
 
 
 def test_a_change_for_a_gang_starts_all_of_it(tmp_path: Path, capsys: Capture) -> None:

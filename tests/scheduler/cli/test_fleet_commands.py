@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -254,6 +255,35 @@ def test_a_reason_that_devices_of_a_node_share_is_said_once(tmp_path: Path, caps
     assert "example.com/broken" in rows[0]
 
 
+def test_a_faulty_device_stands_before_those_of_a_cordoned_node_which_are_one_row(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    cordoned, last = m.node("n1"), m.slice_of("n2")
+    cordoned["spec"] = {"unschedulable": True}
+    last["spec"]["devices"] = [{"name": "bad", "taints": [{"key": "example.com/broken", "effect": "NoSchedule"}]}]
+    parts = m.slice_of("n1")
+    parts["spec"]["devices"] = [
+        {"name": f"mig-{at}", "attributes": {"productName": {"string": f"A100 {at}g"}}} for at in range(7)
+    ]
+    objects = [m.device_class(), cordoned, m.node("n2"), parts, last, *holding("job", "n1", 0)]
+    held = {"request": "gpu", "driver": "gpu.example.com", "pool": "n1", "device": "mig-2"}
+    objects[-1]["status"]["allocation"]["devices"]["results"] = [held]
+    file = m.write_json(tmp_path / "cluster.json", objects)
+
+    assert m.run("devices", "--problems", "-f", file) == 0
+    _, *rows = (" ".join(line.split()) for line in capsys.readouterr().out.splitlines())
+    assert [row.split()[:2] for row in rows] == [["n2", "bad"], ["n1", "7"]]
+    assert rows[1].startswith("n1 7 devices node-cordoned ")
+    assert rows[1].endswith("; 1 of them is held")
+
+    assert m.run("devices", "--problems", "-f", file, "-o", "wide") == 0
+    _, *rows = capsys.readouterr().out.splitlines()
+    assert sum("mig-" in row for row in rows) == 7
+    assert rows[0].split()[1] == "bad"
+    assert m.run("devices", "--problems", "-f", file, "-o", "json") == 0
+    assert len(json.loads(capsys.readouterr().out)["items"]) == 8
+
+
 def test_where_no_device_has_a_problem_it_is_said(saved: Path, capsys: Capture) -> None:
     assert m.run("devices", "n3", "--problems", "--snapshot", saved) == 0
     assert capsys.readouterr().out == "No device of these has a problem.\n"
@@ -348,6 +378,21 @@ def holding(name: str, node: str, count: int) -> list[m.Manifest]:
         "reservedFor": [{"resource": "pods", "name": name, "uid": f"uid-{name}"}],
     }
     return [pod, m.claim(name, spec=m.claim_spec(count), status=status)]
+
+
+def test_of_many_pods_that_keep_large_claims_out_of_nodes_it_is_said_how_many_are_not_named(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    nodes = [each for name in ("n0", "n1") for each in (m.node(name), m.slice_of(name, count=8))]
+    small = [each for number in range(8) for each in holding(f"small-{number}", f"n{number % 2}", 1)]
+    large = m.claim("large", spec=m.claim_spec(8))
+    file = m.write_json(tmp_path / "cluster.json", [m.device_class(), *nodes, large, *small])
+
+    assert m.run("free", "-f", file) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "2 nodes hold 4 pods each that keep" in line)
+    named = re.findall(r"small-[0-9]", line)
+    assert line.endswith(f" and {8 - len(named)} more")
+    assert 0 < len(named) < 8
 
 
 def test_pods_that_keep_large_claims_out_of_nodes_are_named(tmp_path: Path, capsys: Capture) -> None:
@@ -516,7 +561,7 @@ def test_a_node_that_does_not_exist_is_named(
     command: str, name: str, meant: str, tmp_path: Path, capsys: Capture
 ) -> None:
     path = m.write_yaml(tmp_path / "cluster.yaml", m.node("bare"), m.node(), m.slice_of(count=3), m.device_class())
-    assert m.run(command, "-f", path, f"node/{name}", "-o", "json") == 1
+    assert m.run(command, "-f", path, f"node/{name}", "-o", "json") == 2
     printed = capsys.readouterr()
     assert printed.err == f"dovetail: {command}: there is no node {name}{meant}\n"
     assert printed.out == ""
@@ -557,7 +602,7 @@ def test_the_fragmentation_of_the_fleet_names_that_of_its_classes(tmp_path: Path
 
 
 def test_a_device_in_place_of_a_node_is_told_where_its_node_is(saved: Path, capsys: Capture) -> None:
-    assert m.run("devices", "gpu-3", "--snapshot", saved) == 1
+    assert m.run("devices", "gpu-3", "--snapshot", saved) == 2
     assert "no node gpu-3; it is a device of 1 node: write node/n1 for its devices" in capsys.readouterr().err
     assert m.run("devices", "n1/gpu-3", "--snapshot", saved) == 2
     assert "write node/NAME; node/n1 has the devices of that node" in capsys.readouterr().err

@@ -4,6 +4,7 @@ import asyncio
 import io
 import itertools
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from scheduler.api import api_server, scheduler_client, usage_answers
 from scheduler.api.api_server import SchedulerApi, Subjects
 from scheduler.cli import history
 from scheduler.cli.main import main
-from scheduler.cli.sources import watching
+from scheduler.cli.sources import absent_objects, watching
 from scheduler.history.decision_history import DecisionHistory
 from scheduler.history.device_usage import ClassKey, ClassSeconds, DeviceUsage, UsageSample, UsageTotals
 from scheduler.kube.client import Client
@@ -217,7 +218,24 @@ def test_where_nothing_is_known_it_says_since_when_something_would_be(
 ) -> None:
     assert ask("history", "pod/nobody") == 0
 
-    assert "Nothing is recorded of pod team/nobody; the history begins at 2" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "Nothing is recorded of pod team/nobody; the history begins at 2" in said
+    assert said.endswith(". What another replica decided before is in its log.\n")
+
+
+def test_the_time_and_the_names_stay_whole_on_a_narrow_terminal(
+    ask: Ask, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ask("history") == 0
+    times = set(re.findall(r"\d{4}-\S+Z", capsys.readouterr().out))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "50")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert ask("history") == 0
+    narrow = capsys.readouterr().out
+    assert times
+    assert all(each in narrow for each in (*times, "late", "soon", "gone"))
+    assert "…" not in narrow
 
 
 def test_where_you_may_see_nothing_it_is_not_said_that_there_is_nothing(
@@ -309,6 +327,8 @@ def test_usage_has_a_line_for_each_namespace_and_driver(ask: Ask, capsys: pytest
     [
         (("history", "--since", "soon"), "ops", "'soon' is no time: write 30s, 15m, 1h, 2d or 1h30m"),
         (("history", "node/x"), "ops", "this command takes pod/NAME"),
+        (("history", "job/x"), "ops", "not a job; write pod/NAME for each of its pods"),
+        (("history", "gang/x"), "ops", "; write pod/NAME for each of its pods"),
         (("history", "-n", "others"), "team", "cannot list pods in the namespace 'others'"),
         (("history",), "", "write --service-account NAMESPACE/NAME"),
         (("history", "--service-account=x"), "ops", "--service-account: 'x' is not valid: write NAMESPACE/NAME"),
@@ -426,3 +446,14 @@ def test_a_class_is_averaged_over_the_time_in_which_it_was_counted() -> None:
     totals = UsageTotals(0.0, 2 * hour, 2 * hour, hour, {}, {}, classes)
     (found,) = usage_answers.classes_of(totals)
     assert (found.held_device_hours, found.idle_device_hours, found.devices) == (8.0, 24.0, 32.0)
+
+
+def test_a_namespace_without_usage_that_does_not_exist_is_said(
+    ask: Ask, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(absent_objects, "absence", lambda target, _: f"{target} does not exist")
+    assert ask("usage", "-n", "nosuch") == 2
+    printed = capsys.readouterr()
+    assert printed.err.endswith("namespace nosuch does not exist\n")
+    assert printed.out == ""
+    assert ask("usage", "-n", "team") == 0

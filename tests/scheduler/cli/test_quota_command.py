@@ -134,7 +134,7 @@ def test_findings_stand_below_and_an_unknown_name_is_an_answer(tmp_path: Path, c
     assert "there is no DeviceQuota nobody" in out
     assert "guarantee 9 devices of class gpu, and the fleet has 4" in out
     for name, meant in (("blue", ""), ("rad", ": did you mean red?")):
-        assert m.run("quota", name, "-f", where) == 1
+        assert m.run("quota", name, "-f", where) == 2
         assert capsys.readouterr().err.endswith(f"there is no DeviceQuota {name}{meant}\n")
     assert m.run("quota", "-f", m.write_json(tmp_path / "none.json", [m.node()])) == 0
     assert "There is no DeviceQuota" in capsys.readouterr().out
@@ -142,7 +142,7 @@ def test_findings_stand_below_and_an_unknown_name_is_an_answer(tmp_path: Path, c
 
 def test_a_namespace_in_place_of_a_quota_is_told_what_to_write(tmp_path: Path, capsys: Capture) -> None:
     where = files(tmp_path, quotas=(quota("leaf", team="red", guarantee=1),))
-    assert m.run("quota", "red", "-f", where) == 1
+    assert m.run("quota", "red", "-f", where) == 2
     assert "no DeviceQuota red; namespace red has quota leaf: write leaf, or -n red\n" in capsys.readouterr().err
     for words in (["namespace/red"], ["ns/red"], ["namespace", "red"]):
         assert m.run("quota", *words, "-f", where) == 2

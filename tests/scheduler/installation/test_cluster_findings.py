@@ -26,7 +26,8 @@ def cluster(snapshot: Snapshot, owned: OwnedDevices = OwnedDevices(), **more: An
     fleet = fleet_of(snapshot, Policy(owned=owned), node_group_label=TYPE)
     answer = FleetAnswer(fleet=fleet, node_labels=labels, pods=snapshot.pods, **more)
     drivers = {b.GPU_DRIVER: ("gpu",), "other.example.com": ("nic", "fast-nic")}
-    return of_cluster(answer, NOW, names={"dovetail"}, class_drivers=drivers, group_label=TYPE, owned=owned)
+    names = {"dovetail"}
+    return of_cluster(answer, NOW, names=names, served=names, class_drivers=drivers, group_label=TYPE, owned=owned)
 
 
 def said(part: ClusterPart, about: str) -> list[tuple[FindingState, str]]:
@@ -92,10 +93,29 @@ def test_the_oldest_pod_that_waits_is_named() -> None:
     part = cluster(b.snapshot(b.node("n1")), waiting=waiting)
     assert part.waiting is not None
     assert (part.waiting.waiting, part.waiting.gated, part.waiting.oldest) == (3, 1, str(b.pod("old").id))
-    ((_, text),) = said(part, "queue")
+    (_, text), (state, unserved) = said(part, "queue")
+    assert (state, unserved.partition(". ")[0]) == (FindingState.WARNING, "1 pod waits without a scheduler")
     assert text == (
         f"3 pods wait, 1 of them with scheduling gates; the oldest is {b.pod('old').id}, for 3h (Unschedulable)"
     )
+
+
+def test_pods_whose_scheduler_is_misspelt_are_a_warning_that_says_how_to_find_them() -> None:
+    waiting = [PendingPod(replace(b.pod("p"), scheduler_name="dovetial"), None)]
+    part = cluster(b.snapshot(b.node("n1")), waiting=tuple(waiting))
+    (found,) = (each for each in part.findings if each.state is FindingState.WARNING and each.about == "queue")
+    assert found.message.startswith("1 pod waits without a scheduler. Dovetail schedules no pod with schedulerName")
+    assert "Write schedulerName: dovetail" in found.message
+    assert found.next_step == "kubectl get pods -A --field-selector spec.schedulerName=dovetial"
+
+
+def test_of_many_names_that_nobody_serves_those_with_most_pods_are_said() -> None:
+    names = ["a", "b", "b", "c", "c", "d", "d", "e", "e"]
+    pods = (replace(b.pod(f"p{at}"), scheduler_name=f"team-{name}") for at, name in enumerate(names))
+    part = cluster(b.snapshot(b.node("n1")), waiting=tuple(PendingPod(pod, None) for pod in pods))
+    messages = [text for state, text in said(part, "queue") if state is FindingState.WARNING]
+    assert len(messages) == 5
+    assert messages[-1] == "1 pod waits with 1 more such schedulerNames"
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,10 @@
 import io
 
 import pytest
+from rich.padding import Padding
+from rich.text import Text
 
-from scheduler.simulation import list_table
+from scheduler.simulation import list_table, printing
 from scheduler.simulation.list_table import Coloured, ListColumn, Row, show, write
 
 COLUMNS = (
@@ -242,3 +244,14 @@ def test_a_name_that_no_other_column_stands_beside_takes_the_gaps_or_a_line_of_i
     to = terminal(monkeypatch, 32)
     show(columns, [("hami-core.project-hami", "4", "0")], to)
     assert max(map(len, to.getvalue().splitlines())) == 32
+
+
+@pytest.mark.parametrize("colour", ["", "yes"])
+def test_a_console_without_colour_writes_no_style_and_no_line_ends_in_blanks(
+    colour: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to = terminal(monkeypatch, 60, colour)
+    console = printing.console(to)
+    console.print(Padding(Text("plain"), (0, 10, 0, 2)), Text("head", "bold"), sep="\n")
+    assert ("\x1b" in to.getvalue()) == bool(colour)
+    assert not [line for line in to.getvalue().splitlines() if line.endswith(" ")]

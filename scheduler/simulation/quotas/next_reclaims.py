@@ -82,7 +82,8 @@ class NextReclaim(NamedTuple):
 
     def concerns(self, quotas: Collection[str]) -> bool:
         """Whether one of these quotas gets or loses something."""
-        return self.quota in quotas or any(each.quota in quotas for each in (*self.victims, *self.too_young))
+        others = {each.quota for each in self.victims} | {each.quota for each in self.too_young}
+        return self.quota in quotas or not others.isdisjoint(quotas)
 
 
 class NextReclaims(NamedTuple):

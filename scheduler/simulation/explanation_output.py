@@ -14,10 +14,9 @@ from scheduler.kube import encode
 from scheduler.kube.pod_warnings import PodWarning
 from scheduler.kube.pod_writes import PodScheduled
 from scheduler.settings import scheduler_names
-from scheduler.simulation import printing
+from scheduler.simulation import explained_hints, printing
 from scheduler.simulation.plan_output import requests_of
 from scheduler.simulation.printing import counted, runs
-from scheduler.status.conditions import hints_of
 from solver.domain import (
     FITS_ALONE,
     Allocation,
@@ -120,14 +119,14 @@ def show(explained: Explained, to: TextIO, *, is_wide: bool = False) -> None:
         console.print(Padding(line, _INDENT, expand=False))
     for warning in explained.warnings:
         console.print(Padding(_said_by_kubelet(warning), _INDENT, expand=False))
-    hints = _all_hints(explained)
+    hints = explained_hints.beside_changes(explained)
     for hint in hints:
         console.print(printing.arrow(hint))
     if diagnosis is not None:
         _show_diagnosis(explained, diagnosis, console, None if is_wide else _MOST_NAMES, has_hints=bool(hints))
     if explained.is_live and (explained.waits or explained.is_said_to_wait):
         console.print()
-        console.print(_condition(condition))
+        console.print(_condition(condition, explained_hints.condition_message(explained)))
 
 
 def _show_diagnosis(
@@ -141,6 +140,8 @@ def _show_diagnosis(
         if not is_said and (no_node_says_why or reason.code in _BEYOND_NODES):
             console.print(Padding(_sentence(reason), _INDENT, expand=False))
     _show_changes(diagnosis, console, has_hints=has_hints)
+    if moves := explained_hints.moves(explained):
+        console.print(printing.arrow(moves))
     for group in diagnosis.nodes:
         console.print()
         _show_group(group, console, most_names, explained.reserved)
@@ -182,22 +183,12 @@ def _said_by_kubelet(warning: PodWarning) -> Text:
     return Text(f"the kubelet does not start it: {warning.message} ({warning.reason}{times}{last})", "yellow")
 
 
-def _all_hints(explained: Explained) -> dict[str, None]:
-    """Return the hints of the decision; that of the condition, which may be old, only without a decision."""
-    if explained.pod.node_name or not explained.waits:
-        return {}
-    if explained.diagnosis is not None:
-        steps = [explained.next_step] if explained.next_step else []
-        return dict.fromkeys((*steps, *_hints(explained.diagnosis.reasons)))
-    return dict.fromkeys(hints_of(explained.condition.message) if explained.condition is not None else ())
-
-
-def _condition(condition: PodScheduled | None) -> Text:
+def _condition(condition: PodScheduled | None, message: str) -> Text:
     if condition is None:
         text = "It has no condition PodScheduled: no scheduler has picked it up, or it has not reported yet."
         return Text(text, "yellow")
     since = f" since {condition.since:%Y-%m-%dT%H:%M:%SZ}" if condition.since is not None else ""
-    return Text(f"PodScheduled={condition.status} ({condition.reason}){since}: {condition.message}")
+    return Text(f"PodScheduled={condition.status} ({condition.reason}){since}: {message}")
 
 
 def document(explained: Explained) -> Json:
@@ -210,7 +201,7 @@ def document(explained: Explained) -> Json:
         "bound": bool(explained.pod.node_name),
         "node": found.node or explained.pod.node_name or None,
         "reasons": [{"code": each.code.value, "message": each.message} for each in found.reasons],
-        "hints": list(_all_hints(explained)),
+        "hints": [*explained_hints.of_explained(explained), *filter(None, (explained_hints.moves(explained),))],
         "condition": None if condition is None else msgspec.to_builtins(condition),
         "schedulingGates": list(explained.pod.scheduling_gates),
         "claims": [
@@ -363,13 +354,6 @@ def _show_changes(diagnosis: PodDiagnosis, console: Console, *, has_hints: bool)
     console.print(f"{lead} (each was checked):")
     for change in diagnosis.changes:
         console.print(printing.arrow(f"{change.message}  ({change.node})"))
-
-
-def _hints(reasons: Sequence[Reason]) -> Iterator[str]:
-    for reason in reasons:
-        hint = reason.message.partition(wording.HINT)[2]
-        if hint:
-            yield hint
 
 
 def _sentence(reason: Reason) -> Text:

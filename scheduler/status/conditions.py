@@ -304,6 +304,11 @@ def hints_of(message: str) -> list[str]:
     return [each["hint"] for each in _HINT.finditer(message)]
 
 
+def without_hints(message: str, told: Collection[str]) -> str:
+    """Return a condition's message without some hints."""
+    return _HINT.sub(lambda found: "" if found["hint"] in told else found[0], message).rstrip()
+
+
 def with_binding_failure(message: str, failure: str) -> str:
     """Add that devices did not get ready in an earlier attempt (KEP-5007): users look for it until the pod is bound."""
     if not failure:

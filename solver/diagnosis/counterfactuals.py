@@ -117,7 +117,7 @@ def _freeing(probe: FeasibilityProbe, case: ProbeCase, node: str, conflict: Sequ
     needed = [each for each in needed if _held(made, each) < _held(case, each)]
     names = listed(users_of(case, each) for each in needed)
     more = f"{devices} more free {wording.nouns(devices, 'device')}{_aligned(conflict)}"
-    yield Counterfactual(1 + devices, f"{more}, now held by {names}", made, frees=True)
+    yield Counterfactual(1 + devices, f"{more}{wording.HELD_BY}{names}", made, frees=True)
 
 
 def _with_room(probe: FeasibilityProbe, case: ProbeCase, node: str, resource: str) -> ProbeCase:

@@ -17,6 +17,10 @@ from solver.domain.ids import ClaimId, GangId, PodId, VolumeClaimId
 Key = PodId | ClaimId | GangId | VolumeClaimId
 HINT: Final = "; hint: "
 """Separates a reason from the hint behind it."""
+FITS_NOW: Final = "would fit now"
+"""Says of fewer devices that they fit, in a hint."""
+HELD_BY: Final = ", now held by "
+"""Stands in a change before the pods that have to give devices back."""
 LONGEST_TEXT: Final = 256
 """The most characters of a user text in a message."""
 _WORDS: Final[dict[type, str]] = {PodId: "pod", ClaimId: "claim", GangId: "gang", VolumeClaimId: "claim"}

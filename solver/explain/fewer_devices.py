@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from solver.arrays import Mask
+from solver.domain import wording
 from solver.greedy.device_fit import Condition, serve
 from solver.problem.problem import Part, PodClass, Problem
 from solver.problem.requests.component import Component
@@ -33,7 +34,7 @@ def hint(explanation: "Explanation", pod_class: PodClass, roomy: Mask) -> str:
     numbers = there.numbers_of(roomy & (room.nodes | room.refused))
     found = (there.conditions[number] for number in numbers[:_MOST_CONDITIONS])
     count, needed = most_devices(there.problem, there.problem.parts_of(then), found)
-    return f"{count} of {needed} would fit now; {_way(problem, pod_class, count)}" if count else ""
+    return f"{count} of {needed} {wording.FITS_NOW}; {_way(problem, pod_class, count)}" if count else ""
 
 
 def _is_shared(problem: Problem, shared: int) -> bool:

@@ -267,7 +267,7 @@ def test_quotas(plane: ControlPlane, follow: Follow, begin: Begin) -> None:
         rows = [line.split()[3:] for line in after if line.split()[:1] in (["research"], ["product"])]
         assert rows == [["2", "5", "3", "1", "3"], ["4", "-", "3", "0", "0"]]
         assert "devicequotas" in guide.skip("kubectl get devicequotas")
-        guide.skip("dovetail quota [NAME]")
+        guide.skip("dovetail quota [NAME")
     finally:
         plane.kubectl("delete", "namespace", "research", "product")
         plane.kubectl("delete", "devicequotas", "--all")

@@ -2,15 +2,15 @@
 `--add-nodes` of `dovetail fit` and `dovetail queue`: the cheapest nodes with which pods start.
 
 Waiting pods of the same or a higher priority come before the pods asked about, and get nodes as well: once there are
-new nodes, they would take them. What is promised was decided with the new nodes there (`confirmed_nodes`), and keeps
-the rules (`solver.verify`).
+new nodes, they would take them. Where all pods asked about start after these as things are, no node is added. What is
+promised was decided with the new nodes there (`confirmed_nodes`), and keeps the rules (`solver.verify`).
 """
 
 import dataclasses
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TextIO
 
 import msgspec
@@ -19,7 +19,7 @@ from rich.text import Text
 
 import solver
 from scheduler.settings import scheduler_names
-from scheduler.simulation import plan_output, printing
+from scheduler.simulation import plan_output, printing, simulator
 from scheduler.simulation.adding import coming_nodes, confirmed_nodes
 from scheduler.simulation.adding.coming_nodes import ComingNodes
 from scheduler.simulation.adding.shapes_file import PricedShapes
@@ -27,7 +27,9 @@ from scheduler.simulation.manifests.fields import Body
 from scheduler.simulation.printing import counted
 from scheduler.simulation.simulator import OtherPods, SimulationResult
 from scheduler.worker.recording import Record
+from solver import SolverCache
 from solver.domain import (
+    AddedNode,
     AddedNodes,
     Batch,
     NodeLimit,
@@ -40,6 +42,7 @@ from solver.domain import (
     SearchReport,
     SearchStatus,
     Unplaced,
+    wording,
 )
 
 _MOST_NAMES: Final = 4
@@ -63,8 +66,8 @@ class NodeAdditions(NamedTuple):
     """
     The answer: the nodes, and a plan for the pods asked about, in which the others are `others`.
 
-    `coming` are nodes that are under way: they count as there. `unserved`, `bound` and `idle` are as in
-    `fitting.Fit`.
+    `coming` are nodes that are under way: they count as there. `for_others` are the names of added nodes without which
+    the pods asked about start as well. `unserved`, `bound` and `idle` are as in `fitting.Fit`.
     """
 
     found: AddedNodes
@@ -74,6 +77,7 @@ class NodeAdditions(NamedTuple):
     unserved: str = ""
     bound: str = ""
     idle: str = ""
+    for_others: frozenset[str] = frozenset()
 
     @property
     def starts(self) -> bool:
@@ -83,7 +87,15 @@ class NodeAdditions(NamedTuple):
     @property
     def counts(self) -> dict[str, int]:
         """Return how many nodes of each shape are added, in the order of the shapes."""
-        counted_nodes = Counter(each.shape for each in self.found.nodes)
+        return self._counts(self.found.nodes)
+
+    @property
+    def counts_for_others(self) -> dict[str, int]:
+        """Return the same of the nodes that the pods asked about do not need."""
+        return self._counts([each for each in self.found.nodes if each.name in self.for_others])
+
+    def _counts(self, nodes: Sequence[AddedNode]) -> dict[str, int]:
+        counted_nodes = Counter(each.shape for each in nodes)
         names = [shape.name for shape in self.offered.shapes.shapes]
         return {name: counted_nodes[name] for name in names if counted_nodes[name]}
 
@@ -91,6 +103,9 @@ class NodeAdditions(NamedTuple):
 def find(asked: Record, own: Collection[PodId], offered: OfferedNodes) -> NodeAdditions:
     """Find the nodes for some of the waiting pods, and for those that come before these."""
     started, batch = time.monotonic(), _concerned(asked, own)
+    as_it_is = _decided_after_others(asked, own) if own else None
+    if as_it_is is not None and not as_it_is.plan.unplaced and not as_it_is.defects:
+        return NodeAdditions(AddedNodes(), offered, ComingNodes(asked.snapshot), as_it_is)
     coming = coming_nodes.with_coming(asked.snapshot, offered.claims, offered.known)
     asked = msgspec.structs.replace(asked, snapshot=coming.snapshot)
     found, there = confirmed_nodes.find(asked, batch, offered.shapes.shapes, offered.limits)
@@ -98,7 +113,7 @@ def find(asked: Record, own: Collection[PodId], offered: OfferedNodes) -> NodeAd
     plan = Plan(
         placements=found.placements,
         allocations=found.allocations,
-        unplaced=tuple(_about_shapes(each, found) for each in found.waiting),
+        unplaced=tuple(_with_new_nodes(_about_shapes(each, found)) for each in found.waiting),
         report=SearchReport(status=status),
     )
     policy = msgspec.structs.replace(asked.policy, preemption=PreemptionRules())
@@ -114,7 +129,31 @@ def find(asked: Record, own: Collection[PodId], offered: OfferedNodes) -> NodeAd
     waiting = sum(each.pod not in own for each in plan.unplaced)
     result = dataclasses.replace(result, others=OtherPods(placed, waiting))
     bound = plan_output.limit_of(msgspec.structs.replace(asked, batch=batch), result.plan)
-    return NodeAdditions(found, offered, coming, result, bound=bound)
+    for_others = _for_others(asked, own, found, offered.shapes.shapes)
+    return NodeAdditions(found, offered, coming, result, bound=bound, for_others=for_others)
+
+
+def _decided_after_others(asked: Record, own: Collection[PodId]) -> SimulationResult:
+    """Decide the pods asked about as `fit` does: with what those that come first leave."""
+    cache = SolverCache()
+    return simulator.answer(simulator.after_others(asked, own, cache), cache)
+
+
+def _for_others(
+    asked: Record, own: Collection[PodId], found: AddedNodes, shapes: Sequence[NodeShape]
+) -> frozenset[str]:
+    """Return the nodes on which no pod asked about starts, if these start without them: a decision says so."""
+    started = {each.pod for each in found.placements if each.pod in own}
+    used = {each.node for each in found.placements if each.pod in own}
+    kept = tuple(each for each in found.nodes if each.name in used)
+    if not started or len(kept) == len(found.nodes):
+        return frozenset()
+    there = solver.with_nodes(asked.snapshot, {each.name: each for each in shapes}, kept)
+    policy = msgspec.structs.replace(asked.policy, preemption=PreemptionRules())
+    without = _decided_after_others(msgspec.structs.replace(asked, snapshot=there, policy=policy), own)
+    if not started <= {each.pod for each in without.plan.placements}:
+        return frozenset()
+    return frozenset(each.name for each in found.nodes if each.name not in used)
 
 
 def _concerned(asked: Record, own: Collection[PodId]) -> Batch:
@@ -141,6 +180,15 @@ def _about_shapes(waiting: Unplaced, found: AddedNodes) -> Unplaced:
     return msgspec.structs.replace(waiting, reasons=tuple(map(_of_shapes, waiting.reasons)))
 
 
+def _with_new_nodes(waiting: Unplaced) -> Unplaced:
+    """Say of what would fit that it needs the new nodes: the reasons were found with these there."""
+    reasons = (
+        msgspec.structs.replace(each, message=each.message.replace(wording.FITS_NOW, "would fit with new nodes"))
+        for each in waiting.reasons
+    )
+    return msgspec.structs.replace(waiting, reasons=tuple(reasons))
+
+
 def _of_shapes(reason: Reason) -> Reason:
     if not reason.node_count or reason.code is ReasonCode.QUOTA_EXCEEDED:
         return msgspec.structs.replace(reason, node_count=0)
@@ -161,7 +209,10 @@ def document(answer: NodeAdditions) -> dict[str, Any]:
             {"name": name, "count": count, "price": shapes.price(price_of[name]) if is_priced else None}
             for name, count in answer.counts.items()
         ],
-        "nodes": [{"name": each.name, "shape": each.shape} for each in found.nodes],
+        "nodes": [
+            {"name": each.name, "shape": each.shape, "needed": each.name not in answer.for_others}
+            for each in found.nodes
+        ],
         "price": shapes.price(found.price) if is_priced else None,
         "leastPrice": shapes.price(found.least_price) if is_priced else None,
         "leastNodes": found.least_price if not is_priced else None,
@@ -212,12 +263,24 @@ def _answer(answer: NodeAdditions) -> str:
         why = "No more nodes can be had" if limited else "No node of these shapes helps"
         bound = f": {answer.bound}" if answer.bound else ""
         return f"{why}: {started} of {counted(total, 'pod')} would start on those that exist{bound}."
-    parts = [f"{count} × {name}" for name, count in answer.counts.items()]
     price = answer.offered.shapes.price(answer.found.price)
     cost = f" for {price}" if price else ""
     nodes = counted(len(answer.found.nodes), "node")
     rest = f" For more: {answer.bound}." if answer.bound else ""
-    return f"Add {nodes}{cost}: {', '.join(parts)}. Then {pods} would start; {_proof(answer)}.{rest}"
+    start = f"Then {pods} would start; {_proof(answer)}.{_apart(answer, total)}{rest}"
+    return f"Add {nodes}{cost}: {_listed(answer.counts)}. {start}"
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} × {name}" for name, count in counts.items())
+
+
+def _apart(answer: NodeAdditions, total: int) -> str:
+    """Say which of the nodes only pods that come first need; "" without any."""
+    if not answer.for_others:
+        return ""
+    whose = "The pod starts" if total == 1 else "These pods start"
+    return f" {whose} without {_listed(answer.counts_for_others)} of them, for pods that come first."
 
 
 def _proof(answer: NodeAdditions) -> str:

@@ -71,11 +71,21 @@ class VictimRow(QuotaStruct, frozen=True, kw_only=True):
     is_reclaimed: bool
 
 
+class YoungRow(QuotaStruct, frozen=True, kw_only=True):
+    """A pod that would be evicted for a pod that waits, if it had run for `minimumRunSeconds`."""
+
+    namespace: str
+    name: str
+    quota: str | None
+    ran_seconds: int
+
+
 class ReclaimRow(QuotaStruct, frozen=True, kw_only=True):
     """
     What a pod that waits would get, or its `gang`; where both are null, one more device of `deviceClass` is asked for.
 
-    `isFree` says that it takes nothing from anybody. Without victims and not free, it would wait.
+    `isFree` says that it takes nothing from anybody. Without victims and not free, it waits: perhaps until those in
+    `tooYoung` have run for `minimumRunSeconds`, which is null where there are none.
     """
 
     quota: str
@@ -84,6 +94,8 @@ class ReclaimRow(QuotaStruct, frozen=True, kw_only=True):
     device_class: str | None
     is_free: bool
     victims: list[VictimRow]
+    too_young: list[YoungRow]
+    minimum_run_seconds: int | None
 
 
 class QuotaList(QuotaStruct, frozen=True, kw_only=True):
@@ -160,6 +172,13 @@ def _reclaim(each: NextReclaim) -> ReclaimRow:
             )
             for one in each.victims
         ],
+        too_young=[
+            YoungRow(
+                namespace=one.pod.namespace, name=one.pod.name, quota=one.quota or None, ran_seconds=one.ran_seconds
+            )
+            for one in each.too_young
+        ],
+        minimum_run_seconds=each.minimum_run_seconds if each.too_young else None,
     )
 
 

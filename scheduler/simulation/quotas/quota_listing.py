@@ -86,11 +86,31 @@ def _sentence(each: NextReclaim) -> str:
         who = f"for {each.quota}, if it asked for one more device of class {each.key.device_class}"
     if each.placed:
         return f"{who}: nobody, it is free"
+    if not each.victims and each.pod is not None:
+        return f"{who}, which waits: {_kept_back(each)}"
     if not each.victims:
         return f"{who}: nobody, it would wait"
-    named = [
+    return f"{who}: {_several(_lost(each))}"
+
+
+def _kept_back(each: NextReclaim) -> str:
+    """Say why nobody is evicted for a pod that waits."""
+    if not each.too_young:
+        subject = f"pod/{each.pod}" if each.gang is None else f"gang/{each.gang.namespace}/{each.gang.name}"
+        return f"nobody (`dovetail explain {subject}` says why)"
+    young = [
+        f"{one.pod}{f' of {one.quota}' if one.quota else ''} has run for {one.ran_seconds} s" for one in each.too_young
+    ]
+    return f"nobody yet: {_several(young)}; minimumRunSeconds of preemption.reclaim is {each.minimum_run_seconds}"
+
+
+def _lost(each: NextReclaim) -> list[str]:
+    return [
         f"{one.pod}{f' of {one.quota}' if one.quota else ''}{'' if one.is_reclaimed else ' (its priority is lower)'}"
         for one in each.victims
     ]
+
+
+def _several(named: Sequence[str]) -> str:
     more = f" and {len(named) - _MOST_VICTIMS} more" if len(named) > _MOST_VICTIMS else ""
-    return f"{who}: {', '.join(named[:_MOST_VICTIMS])}{more}"
+    return f"{', '.join(named[:_MOST_VICTIMS])}{more}"

@@ -101,6 +101,61 @@ def test_pods_that_come_before_get_nodes_too(tmp_path: Path, cluster: Path, caps
     assert len(found["plan"]["others"]["placements"]) == 2
 
 
+def with_before(tmp_path: Path, cluster: Path, *counts: int) -> Path:
+    """The cluster with waiting pods of a higher priority that ask for some devices each."""
+    before = [m.pod(f"w{number}", template_name=f"ask{count}", priority=7) for number, count in enumerate(counts)]
+    asked = [m.template(f"ask{count}", count=count) for count in sorted(set(counts))]
+    return m.write_json(tmp_path / "both.json", [*json.loads(cluster.read_text())["items"], *asked, *before])
+
+
+def test_no_node_where_only_pods_that_come_before_need_one(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    """Of two pods for four devices one starts now, and the pod of the file takes the two devices that are left."""
+    both = with_before(tmp_path, cluster, 4, 4)
+    file = m.write_yaml(tmp_path / "pods.yaml", *gang(1, 2))
+
+    assert m.run("fit", "-f", file, "--cluster", both, "--add-nodes") == 0
+    table = capsys.readouterr().out
+    _, found = add_nodes(tmp_path, both, capsys, *gang(1, 2))
+
+    assert table.startswith("No node has to be added: the pod starts on the nodes that there are.\n")
+    assert "come first" not in table
+    assert (found["starts"], found["nodes"], found["shapes"]) == (True, [], [])
+    assert [each["node"] for each in found["plan"]["placements"]] == ["n1"]
+
+
+def test_nodes_for_pods_that_come_before_are_told_apart(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    """Both devices of n1 go to one pod of the file; the other needs a new node, and so does w1 alone."""
+    both = with_before(tmp_path, cluster, 4, 4)
+    file = m.write_yaml(tmp_path / "pods.yaml", *gang(2, 2))
+    shapes = {"shapes": [{"name": "two", "price": 1}, {"name": "four", "price": 3}]}
+
+    _, found = add_nodes(tmp_path, both, capsys, *gang(2, 2), shapes=shapes)
+    assert m.run("fit", "-f", file, "--cluster", both, "--add-nodes", "--shapes", tmp_path / "shapes.yaml") == 0
+
+    assert {each["shape"]: each["needed"] for each in found["nodes"]} == {"two": True, "four": False}
+    table = " ".join(capsys.readouterr().out.split())
+    assert "Add 2 nodes for 4.00: 1 × two, 1 × four. Then both pods would start; no cheaper nodes do." in table
+    assert "These pods start without 1 × four of them, for pods that come first." in table
+
+
+def test_a_node_that_pods_before_would_take_anyway_is_needed(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    both = with_before(tmp_path, cluster, 4, 4)
+    _, found = add_nodes(tmp_path, both, capsys, *gang(1, 4))
+    assert [each["needed"] for each in found["nodes"]] == [True, True], "w1 would take the only new node"
+
+
+def test_what_would_fit_with_new_nodes_is_not_said_to_fit_now(tmp_path: Path, capsys: Capture) -> None:
+    """No device is free: fewer fit on a new node only."""
+    full = [m.device_class(), typed("n1", "two"), m.slice_of("n1"), m.template("all", count=2)]
+    both = m.write_json(tmp_path / "full.json", [*full, m.pod("w", template_name="all", priority=7)])
+
+    _, found = add_nodes(tmp_path, both, capsys, *gang(1, 5))
+
+    ((message, *_),) = reasons(found).values()
+    assert "2 of 5 would fit with new nodes; " in message
+    assert "now" not in message
+
+
 def pool(name: str, *requirements: tuple[str, str, list[str]], **spec: Any) -> m.Manifest:
     listed = [{"key": key, "operator": operator, "values": values} for key, operator, values in requirements]
     template = {"metadata": {"labels": {"team": "ml"}}, "spec": {"requirements": listed, "taints": []}}

@@ -66,12 +66,12 @@ def test_the_diagnosis_of_a_pod_that_waits(saved: Path, capsys: Capture) -> None
     assert status == 1
     assert text == (
         "Pod default/p waits. None of 13 nodes can take it now.\n"
-        "  → 3 of 4 would fit now; to ask for so many, write a new claim, as a claim cannot be changed\n"
         "It would fit with one of these (each was checked):\n"
         "  → 1 more free device under one pcieRoot, now held by default/g0  (n0)\n"
         "  → 3 instead of 4 for request gpus: in a new claim, as a claim cannot be changed  (n0)\n"
         "  → without the same resource.kubernetes.io/pcieRoot: in a new claim, as a claim cannot be changed\n"
         "    (n0)\n"
+        "  → dovetail repair plan --for pod/default/p looks for moves that make room\n"
         "\n"
         "12 nodes: n0 … n11\n"
         "  REQUEST  NEEDS  MATCH  IN USE  TAINTED  FREE  ALIGNED  FIT TOGETHER\n"
@@ -581,14 +581,50 @@ def test_a_gang_that_misses_a_member_says_what_completes_it(tmp_path: Path, caps
 
 
 def test_an_old_hint_of_the_condition_is_no_hint_beside_that_of_the_decision(saved: Path) -> None:
-    pod = b.pod("p", "c")
     condition = PodScheduled("False", "Unschedulable", "0/13 nodes are available. Hint: 2 of 4 would fit now.", None)
-    found = explanation.of_pod(simulator.load(saved), PendingPod(pod, condition), is_live=True)
+    found = explanation.of_pod(simulator.load(saved), PendingPod(b.pod("p", "c"), condition), is_live=True)
+    first, moves = explanation_output.document(found)["hints"]
+    assert first.startswith("3 of 4 would fit now; ")
+    assert moves.startswith("dovetail repair plan --for pod/default/p ")
+
+
+def test_fewer_devices_are_told_once(saved: Path) -> None:
+    """The change says it, so that neither a hint nor the condition of now repeats it."""
+    hint = "3 of 4 would fit now; to ask for so many, write a new claim, as a claim cannot be changed"
+    message = f"0/13 nodes are available. Hint: {hint}. request gpus: needs 4."
+    condition = PodScheduled("False", "Unschedulable", message, None)
+    found = explanation.of_pod(simulator.load(saved), PendingPod(b.pod("p", "c"), condition), is_live=True)
     to = io.StringIO()
+
     explanation_output.show(found, to)
-    hints = [line for line in to.getvalue().splitlines() if line.startswith("  → ") and "would fit now" in line]
-    assert len(hints) == 1
-    assert "3 of 4 would fit now" in hints[0]
+
+    text = to.getvalue()
+    assert text.count("3 instead of 4 for request gpus") == 1
+    assert "would fit now" not in text
+    assert "PodScheduled=False (Unschedulable): 0/13 nodes are available. request gpus: needs 4." in text
+    assert explanation_output.document(found)["condition"]["message"] == message
+
+
+@pytest.mark.parametrize(("free", "is_named"), [(2, False), (4, True)])
+def test_moves_are_named_only_where_enough_devices_are_free_in_all(
+    tmp_path: Path, capsys: Capture, *, free: int, is_named: bool
+) -> None:
+    """Two nodes of four devices each, on which running pods hold all but some."""
+    held = [(f"h{node}{number}", node, number) for node in ("n1", "n2") for number in range(4 - free // 2)]
+    path = save(
+        tmp_path / "case.json",
+        *(each for node in ("n1", "n2") for each in (b.node(node), b.gpu_slice(node, count=4))),
+        *(b.held(name, b.result("gpu", f"gpu-{number}", node)) for name, node, number in held),
+        b.gpu_class(),
+        b.claim("c", b.request("gpus", count=4)),
+        pods=(b.pod("p", "c"),),
+    )
+
+    assert m.run("explain", "p", "--snapshot", path) == 1
+
+    text = capsys.readouterr().out
+    assert "now held by" in text
+    assert ("dovetail repair plan --for pod/default/p looks for moves that make room" in text) == is_named
 
 
 def test_a_pod_whose_scheduler_is_misspelt_waits_whatever_a_decision_would_say(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`dovetail quota` on manifests, and what `simulate`, `fit` and `explain` say of quotas."""
 
+import datetime as dt
 import json
 from pathlib import Path
 from typing import Any
@@ -201,6 +202,47 @@ def test_a_quota_whose_pods_wait_for_something_else_is_asked_all_the_same(tmp_pa
     own["spec"]["containers"][0].setdefault("resources", {})["requests"] = {"cpu": "999"}
     assert m.run("quota", "-f", files(tmp_path, own, asked)) == 0
     assert "for red, if it asked for one more device of class gpu: blue/b3 of blue" in capsys.readouterr().out
+
+
+def test_of_a_pod_that_waits_it_says_who_has_not_run_for_long_enough(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blue's pods have run for 25 s, and then for as long as they have to."""
+    started = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    held = [each for index in range(4) for each in running(f"b{index}", "blue", index)]
+    for each in held:
+        if each["kind"] == "Pod":
+            each["status"]["startTime"] = "2026-01-01T00:00:00Z"
+    known = [m.node(cpu=16), m.slice_of(count=4), m.device_class(), namespace("red"), namespace("blue"), *QUOTAS]
+    where = m.write_json(tmp_path / "young.json", [*known, *held, *waiting("r0", "red")])
+    for seconds, is_young in ((25, True), (600, False)):
+        now = (started + dt.timedelta(seconds=seconds)).timestamp()
+        monkeypatch.setattr("scheduler.simulation.simulator.time.time", lambda now=now: now)
+        assert m.run("quota", "-f", where, "--config", settings(tmp_path)) == 0
+        out = capsys.readouterr().out
+        assert m.run("quota", "-f", where, "--config", settings(tmp_path), "-o", "json") == 0
+        (found,) = json.loads(capsys.readouterr().out)["reclaims"]
+        assert "if it asked" not in out
+        assert found["pod"] == {"namespace": "red", "name": "r0"}
+        assert bool(found["victims"]) != is_young
+        young = [(each["quota"], each["ranSeconds"]) for each in found["tooYoung"]]
+        assert (young, found["minimumRunSeconds"]) == (([("blue", 25)], 600) if is_young else ([], None))
+        said = "of blue has run for 25 s; minimumRunSeconds of preemption.reclaim is 600"
+        assert (said in out and "for pod red/r0 of red, which waits: nobody yet: blue/b" in out) == is_young
+
+
+def test_a_device_that_is_free_does_not_hide_a_pod_that_waits_for_more(tmp_path: Path, capsys: Capture) -> None:
+    own, asked = waiting("large", "red")
+    asked["spec"]["devices"]["requests"][0]["exactly"]["count"] = 2
+    known = [m.node(cpu=16), m.slice_of(count=1), m.device_class(), namespace("red"), *QUOTAS, own, asked]
+    where = m.write_json(tmp_path / "c.json", known)
+    assert m.run("quota", "-f", where) == 0
+    out = capsys.readouterr().out
+    assert "for pod red/large of red, which waits: nobody (`dovetail explain pod/red/large` says why)" in out
+    assert "it is free" not in out
+    assert m.run("quota", "-f", where, "-o", "json") == 0
+    (found,) = json.loads(capsys.readouterr().out)["reclaims"]
+    assert (found["pod"], found["isFree"]) == ({"namespace": "red", "name": "large"}, False)
 
 
 def test_a_pod_of_lower_priority_is_preempted_and_not_reclaimed(tmp_path: Path, capsys: Capture) -> None:

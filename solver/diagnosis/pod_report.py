@@ -296,10 +296,9 @@ class _PodReport:
         if not self.rivals.pods:
             return False
         first, *others = self.rivals.pods
-        held, freed = self.later.claims(), case.snapshot.claims
-        changed = {each.id for each in freed if each.allocation != held[each.id].allocation}
-        pods = tuple(each for each in case.snapshot.pods if not changed & set(each.claim_ids))
-        left = msgspec.structs.replace(case.snapshot, pods=pods)
+        held, left = self.later.claims(), case.snapshot
+        freed = {each.id for each in left.claims if each.allocation != held[each.id].allocation}
+        left = msgspec.structs.replace(left, pods=tuple(each for each in left.pods if freed.isdisjoint(each.claim_ids)))
         alone = case._replace(snapshot=left, pod=first, together=tuple(others), gangs=self.rivals.gangs)
         return bool(self.probe.nodes_used(alone))
 

@@ -5,6 +5,7 @@ import os
 import re
 import runpy
 import subprocess
+import textwrap
 from pathlib import Path
 
 import msgspec
@@ -132,6 +133,13 @@ def test_documents_link_to_what_is_there(document: str) -> None:
 def test_documents_are_merged_to_the_end(document: str) -> None:
     text = (house.ROOT / document).read_text(encoding="utf-8")
     assert re.findall(r"^(?:<{7}|={7}|>{7})(?: .*)?$", text, re.MULTILINE) == []
+
+
+@pytest.mark.parametrize("document", [*house.DOCUMENTS, "examples/README.md"])
+def test_documents_show_objects_that_can_be_read(document: str) -> None:
+    text = (house.ROOT / document).read_text(encoding="utf-8")
+    for block in re.findall(r"^ *```yaml\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL):
+        assert all(isinstance(each, dict | list) for each in yaml.safe_load_all(textwrap.dedent(block))), block
 
 
 def _anchors(document: Path) -> set[str]:

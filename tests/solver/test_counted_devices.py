@@ -64,8 +64,8 @@ def test_no_reason_says_that_no_plan_places_more_pods() -> None:
         )
         for policy in (Policy(), DEVICES)
     }
-    assert "no plan places more" in words[False]
-    assert "no plan places more" not in words[True]
+    assert "no plan placed more" in words[False]
+    assert "no plan placed more" not in words[True]
 
 
 @settings(max_examples=40, deadline=None)

@@ -69,6 +69,7 @@ from solver.domain.gang import (
     GangAnnotations,
     GangLevel,
     PodGroup,
+    loose_gangs,
 )
 from solver.domain.holds import (
     MATCHED_ANNOTATIONS,

@@ -4,6 +4,7 @@ Gangs: pods that are placed together or not at all (scheduling.k8s.io PodGroup, 
 A pod names its gang. The scheduler makes the `Gang` from its PodGroup or annotations and sends it with the batch.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -109,6 +110,11 @@ class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
     conditions: tuple[tuple[str, str, str, str], ...] = ()
     invalid: str = ""
     disruption: str = ""
+
+
+def loose_gangs(gangs: Iterable[Gang]) -> frozenset[GangId]:
+    """Return the gangs whose pods nothing ties together."""
+    return frozenset(each.id for each in gangs if each.is_loose)
 
 
 class GangAnnotations(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ from solver.domain import (
     Request,
     Snapshot,
     SubRequest,
+    loose_gangs,
 )
 from solver.fleet import fleet_of, totals_of
 from solver.problem.solver_cache import SolverCache
@@ -94,7 +95,7 @@ def _waiting_goals(waiting: Batch) -> Iterator[RepairGoal]:
 
 def _units(pods: Iterable[Pod], gangs: Iterable[Gang]) -> dict[tuple[str, PodId | GangId], list[Pod]]:
     """Group the pods of each gang; all others are alone, also those of a group that does not tie them together."""
-    loose = {each.id for each in gangs if each.is_loose}
+    loose = loose_gangs(gangs)
     units: dict[tuple[str, PodId | GangId], list[Pod]] = {}
     for pod in pods:
         key = ("pod", pod.id) if pod.gang is None or pod.gang in loose else ("gang", pod.gang)

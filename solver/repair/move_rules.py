@@ -16,6 +16,7 @@ from solver.domain import (
     Policy,
     RepairRules,
     Snapshot,
+    loose_gangs,
 )
 from solver.domain.gang import DISRUPT_ALL
 from solver.preemption.pdb_index import PdbIndex
@@ -64,7 +65,7 @@ class MoveRules:
         self._holders = holders_of_devices(self.snapshot) if self.rules.minimum_run_seconds else frozenset()
         self._moved_before = dict(self.rules.moved_before)
         self._settled, self._resting = frozenset(self.rules.settled), frozenset(self.rules.resting)
-        self._loose = frozenset(each.id for each in self.snapshot.gangs if each.is_loose)
+        self._loose = loose_gangs(self.snapshot.gangs)
 
     def why_not_moved(self, pod: Pod) -> str:
         """Say why a pod may not be moved to make room; empty for one that may."""

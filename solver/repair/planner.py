@@ -25,6 +25,7 @@ from solver.domain import (
     RepairRules,
     Snapshot,
     Staying,
+    loose_gangs,
 )
 from solver.extract import Extracted
 from solver.greedy import Greedy, candidates
@@ -185,8 +186,7 @@ class _Attempt:
         """Return the nodes that could take one of the pods if they were empty."""
         own = {claim for pod in case.batch.pods for claim in pod.claim_ids}
         claims = (each if each.id in own else replace(each, allocation=None) for each in case.snapshot.claims)
-        loose = {each.id for each in case.batch.gangs if each.is_loose}
-        gangs = {pod.gang for pod in case.batch.pods if pod.gang is not None} - loose
+        gangs = {pod.gang for pod in case.batch.pods if pod.gang is not None} - loose_gangs(case.batch.gangs)
         members = tuple(pod for pod in case.snapshot.pods if pod.gang in gangs)
         empty = replace(case.snapshot, pods=members, claims=tuple(claims), nominated=())
         problem = prepare(empty, case.batch, case.policy, case.cache)

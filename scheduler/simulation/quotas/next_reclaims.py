@@ -2,7 +2,7 @@
 Who would lose what next: the pods that a reclaim would evict, for pods that wait and for teams that may ask for more.
 
 For a quota that holds less than it guarantees, and for which no pod that waits reclaims, it is asked what one more pod
-would get: a single device, with the highest priority of the quota's running pods. Where nobody would be evicted for it,
+would get: a single device, with the highest priority of the quota's running pods. Where no pod would be evicted for it,
 and a pod of the quota waits for devices of the class, the answer is about that pod instead. The solver of the scheduler
 answers all questions, with `preemption.reclaim` on, and so by the same least harm.
 """
@@ -35,6 +35,7 @@ from solver.domain import (
     SubRequest,
     Toleration,
     Victim,
+    loose_gangs,
 )
 
 _MOST_QUESTIONS: Final = 50
@@ -139,8 +140,13 @@ def _of_waiting(batch: Batch, preemption: Preemption, tree: QuotaTree, lost: _Lo
     quota, victims = tree.quota_of(first.id.namespace), lost(preemption.victims, first.priority)
     if not quota or all(each.quota in ("", quota) for each in victims):
         return None
-    is_loose = any(each.is_loose for each in batch.gangs if each.id == first.gang)
-    return NextReclaim(quota, None, first.id, None if is_loose else first.gang, victims, workload=first.workload)
+    return _for_pod(batch, first, quota, victims)
+
+
+def _for_pod(batch: Batch, pod: Pod, quota: str, victims: tuple[LostPod, ...] = ()) -> NextReclaim:
+    """Say who would lose what for a pod that waits, and for the gang that it cannot start without."""
+    gang = None if pod.gang in loose_gangs(batch.gangs) else pod.gang
+    return NextReclaim(quota, None, pod.id, gang, victims, workload=pod.workload)
 
 
 @dataclass
@@ -162,8 +168,7 @@ class _StuckPods:
         found = [
             each for ids, each in self._with_young if not own.isdisjoint(ids) and each.quota == quota and each.too_young
         ]
-        first = pods[0]
-        return tuple(found) or (NextReclaim(quota, None, first.id, first.gang, workload=first.workload),)
+        return tuple(found) or (_for_pod(self.asked.batch, pods[0], quota),)
 
     @cached_property
     def _pods(self) -> tuple[Pod, ...]:
@@ -181,7 +186,7 @@ class _StuckPods:
 
     @cached_property
     def _with_young(self) -> tuple[tuple[frozenset[PodId], NextReclaim], ...]:
-        """What would be reclaimed for which pods if nobody had to run for a minimum time first."""
+        """What would be reclaimed for which pods if no pod had to run for a minimum time first."""
         rules = self.asked.policy.preemption
         least, started = rules.reclaim_minimum_run_seconds, {pod.id: pod.started for pod in self.asked.snapshot.pods}
         if not least:

@@ -286,6 +286,10 @@ def test_a_pod_of_a_group_without_a_minimum_has_its_own_name(tmp_path: Path, cap
     }
     assert m.run("quota", "-f", files(tmp_path, own, asked, group)) == 0
     assert "for pod red/r0 of red: blue/b" in capsys.readouterr().out
+    asked["spec"]["devices"]["requests"][0]["exactly"]["count"] = 2
+    known = [m.node(cpu=16), m.slice_of(count=1), m.device_class(), namespace("red"), *QUOTAS, own, asked, group]
+    assert m.run("quota", "-f", m.write_json(tmp_path / "stuck.json", known)) == 0
+    assert "for pod red/r0 of red, which waits: nobody (`dovetail explain pod/red/r0`" in capsys.readouterr().out
 
 
 def test_it_says_how_many_devices_it_did_not_ask_for(

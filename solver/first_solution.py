@@ -40,7 +40,7 @@ class FirstSolution(NamedTuple):
         stop = budget.at_least(budget.params.greedy_wall_share).at("greedy").should_stop
         tried = greedy.candidates(part, stop)
         unreached = reduce(and_, (each.unreached for each in tried))
-        kept_back = Counter({family: surplus.surplus(problem, part, family) for family in unreached})
+        kept_back = Counter({each: problem.classes[each].size - part.classes[each].size for each in unreached})
         return cls(problem, part, best_of(part, tried), unreached + kept_back)
 
     def is_contended(self) -> bool:

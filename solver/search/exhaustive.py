@@ -223,18 +223,17 @@ def _nodes(problem: Problem, pod_class: PodClass, kept: KeptWays) -> tuple[Amoun
 
     Where pods are expected, of nodes of a kind that have as much left the first stands for all.
     """
-    available = problem.available
+    available, expects = problem.available, bool(problem.requests.expected)
     nodes = np.flatnonzero(pod_class.verdicts.allowed & available.room.fits(pod_class.requests))
     nodes = nodes[kept.count[available.kind_of[nodes]] != 0]
-    equals = ExpectedRoom(problem).counts().equals if problem.requests.expected else available.kind_of
-    codes, equal = (2 * each[nodes] + available.is_unused[nodes] for each in (available.kind_of, equals))
+    told_apart = [available.kind_of, *([ExpectedRoom(problem).counts().equals] if expects else ())]
+    numbers = [2 * each[nodes] + available.is_unused[nodes] for each in told_apart]
     for column in _columns(problem, nodes):
-        codes, equal = (
-            np.unique(each * (int(column.max(initial=0)) + 1) + column, return_inverse=True)[1]
-            for each in (codes, equal)
-        )
-    if problem.requests.expected:
-        is_first = _are_first(equal)
+        count = int(column.max(initial=0)) + 1
+        numbers = [np.unique(each * count + column, return_inverse=True)[1] for each in numbers]
+    codes = numbers[0]
+    if expects:
+        is_first = _are_first(numbers[1])
         nodes, codes = nodes[is_first], codes[is_first]
     order = np.argsort(codes, kind="stable")
     nodes, codes = nodes[order], codes[order]

@@ -31,11 +31,6 @@ def without_surplus(problem: Problem) -> Problem:
     return replace(problem, classes=classes, rules=replace(problem.rules, quotas=quotas))
 
 
-def surplus(problem: Problem, reduced: Problem, family: int) -> int:
-    """Return how many pods of a family a problem has that are not in the one without surplus."""
-    return problem.classes[family].size - reduced.classes[family].size
-
-
 def _room(problem: Problem) -> Iterator[tuple[int, int]]:
     """Yield, by family, for how many of its pods limits leave room, where these are not all."""
     rules = problem.rules.quotas

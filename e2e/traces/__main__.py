@@ -18,7 +18,6 @@ from e2e.traces.queues import queue_command
 from e2e.traces.replay import Curve, Setting
 from e2e.traces.workload import TraceError
 
-LISTS: Final = ("default", "gpushare100", "multigpu50", "gpuspec33")
 WIDTH: Final = 120
 
 
@@ -97,7 +96,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--traces", type=Path, required=True, metavar="FOLDER", help="with the files of docs/traces.md")
     parser.add_argument(
-        "--lists", nargs="+", default=list(LISTS), metavar="NAME", help=f"lists of tasks, or `all` ({' '.join(LISTS)})"
+        "--lists",
+        nargs="+",
+        default=list(alibaba.LISTS),
+        metavar="NAME",
+        help=f"lists of tasks, or `all` ({' '.join(alibaba.LISTS)})",
     )
     parser.add_argument(
         "--policies",

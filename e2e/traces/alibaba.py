@@ -12,6 +12,8 @@ from typing import Final, TypeVar
 from e2e.traces.workload import Machine, Shape, TraceError
 
 FOLDER: Final = "alibaba-gpu-v2023"
+LISTS: Final = ("default", "gpushare100", "multigpu50", "gpuspec33")
+"""The lists of tasks that commands take where none is chosen."""
 _MACHINES: Final = "openb_node_list_gpu_node.csv"
 _TASKS: Final = "openb_pod_list_"
 T = TypeVar("T")

@@ -17,7 +17,6 @@ from e2e.traces.replay import Setting
 from e2e.traces.workload import TraceError, capacity
 from solver.domain import Plan, Policy
 
-LISTS: Final = ("default", "multigpu50", "gpuspec33", "gpushare100")
 _LINE: Final = "{:12}{:>12}{:>14}{:>10}{:>8}"
 _FIRST: Final = 20
 """Pods whose times do not count: what is kept from one decision to the next is built up."""
@@ -99,7 +98,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--traces", type=Path, required=True, metavar="FOLDER", help="with the files of docs/traces.md")
     parser.add_argument(
-        "--lists", nargs="+", default=list(LISTS), metavar="NAME", help=f"lists of tasks ({' '.join(LISTS)})"
+        "--lists",
+        nargs="+",
+        default=list(alibaba.LISTS),
+        metavar="NAME",
+        help=f"lists of tasks ({' '.join(alibaba.LISTS)})",
     )
     parser.add_argument(
         "--used",

@@ -123,7 +123,7 @@ def _of_owner(target: Target, seen: _Seen) -> Target | None:
         return None
     if gangs:
         return Target(TargetKind.POD_GROUP, target.namespace, gangs[0])
-    waiting = [pod for pod in pods if not (pod.node_name or pod.is_terminal or pod.is_deleting)]
+    waiting = [pod for pod in pods if pod.is_pending]
     first = next(iter(waiting or [pod for pod in pods if pod.node_name] or pods))
     if len(pods) > 1:
         say(f"{target} has {len(pods)} pods, and {len(waiting) or 'none'} of them wait: this is pod {first.id.name}")
@@ -144,14 +144,13 @@ def _pod(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
         return refuse(f"explain: {missing}")
     seen.warn_of_no_scheduler()
     found = explanation.of_pod(seen.asked, pod, seen.warnings.get(pod.pod.id, ()), is_live=seen.is_live)
-    is_pending = not (found.pod.node_name or found.pod.is_terminal or found.pod.is_deleting)
-    if is_pending:
+    if found.pod.is_pending:
         found = found._replace(unserved=seen.unserved, idle=seen.idle)
     if options.output in {TABLE, WIDE}:
         explanation_output.show(found, sys.stdout, is_wide=options.output == WIDE)
     else:
         sys.stdout.write(printing.text("Explanation", explanation_output.document(found), options.output))
-    return seen.completed(waits=found.waits or (is_pending and bool(seen.idle)))
+    return seen.completed(waits=found.waits or (found.pod.is_pending and bool(seen.idle)))
 
 
 def _gang(options: argparse.Namespace, target: Target, seen: _Seen) -> int:

@@ -238,18 +238,14 @@ class _Parser(argparse.ArgumentParser):
             return f"For one namespace write -n {namespace}"
         option, _, value = unknown.partition("=")
         value = value or "".join(words[words.index(unknown) + 1 :][:1])
-        if option.startswith("--") and value and kind_of(option.removeprefix("--")) and self._takes_objects:
+        takes_objects = any(each.dest == "target" for each in self._actions)
+        if option.startswith("--") and value and kind_of(option.removeprefix("--")) and takes_objects:
             return f"Write {option.removeprefix('--')}/{value}"
         kind, slash, name = unknown.partition("/")
         command = {TargetKind.POD: "explain", TargetKind.POD_GROUP: "explain", TargetKind.NODE: "devices"}
         if slash and name and kind_of(kind) in command:
             return f"For this {kind} write {program} {command[TargetKind(kind_of(kind))]} {unknown}"
         return f"Write -f {unknown}" if "--filename" in names and not unknown.startswith("-") else ""
-
-    @property
-    def _takes_objects(self) -> bool:
-        """Whether it has the argument of `add_target`."""
-        return any(each.dest == "target" for each in self._actions)
 
     def is_option_of(self, command: str, word: str) -> bool:
         """Whether a word is an option of a command, and none of its own."""

@@ -24,11 +24,11 @@ from scheduler.cli.sources.object_names import complete_names
 from scheduler.cli.sources.targets import TargetKind, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Sequence
 
     from scheduler.kube.access import ClusterAccess
     from scheduler.settings import Settings
-    from solver.domain import Pod, QuotaState
+    from solver.domain import QuotaState
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -87,7 +87,9 @@ def execute(options: argparse.Namespace) -> int:
     states = _chosen(every, options.name, of_namespace)
     if not states and (options.name or of_namespace):
         return _unknown(options, every, of_namespace, access)
-    left_out = _of_quotas(case.left_out, states, configured.scheduler_names or settings.scheduler_names)
+    served = configured.scheduler_names or settings.scheduler_names
+    own = {each for state in states for each in state.namespaces}
+    left_out = (pod for pod in case.left_out if pod.id.namespace in own and pod.scheduler_name in served)
     report(case_warnings.other_schedulers(left_out, scheduler_name), ())
     reclaims = next_reclaims.NextReclaims()
     if not options.no_reclaim:
@@ -119,12 +121,6 @@ def _asked_namespace(options: argparse.Namespace, *, is_live: bool) -> str:
     return str(options.namespace)
 
 
-def _of_quotas(pods: "Iterable[Pod]", states: "Iterable[QuotaState]", served: "Collection[str]") -> "tuple[Pod, ...]":
-    """Return the pods of quotas that wait for a Dovetail: they are missing among those that wait."""
-    namespaces = {each for state in states for each in state.namespaces}
-    return tuple(pod for pod in pods if pod.id.namespace in namespaces and pod.scheduler_name in served)
-
-
 def _chosen(every: "Sequence[QuotaState]", name: str | None, namespace: str) -> "Sequence[QuotaState]":
     """Return the quota of a name or of a namespace with those below it; without both all quotas."""
     if namespace:
@@ -137,25 +133,20 @@ def _unknown(
 ) -> int:
     """Say that there is no such quota, or none of a namespace. Raise `UsageError` where that does not exist."""
     from scheduler.cli.sources import absent_objects  # noqa: PLC0415 - the solver takes a second to import
-
-    if namespace and access is not None:
-        absent_objects.refuse_missing_namespace(namespace, access)
-    say(f"quota: {_absent(every, options.name, namespace)}")
-    return ExitStatus.NO if namespace else ExitStatus.WRONG
-
-
-def _absent(every: "Sequence[QuotaState]", name: str | None, namespace: str) -> str:
-    """Say that there is no such quota, and what may be meant."""
     from solver.domain import wording  # noqa: PLC0415 - as above
 
     if namespace:
-        return f"no DeviceQuota counts for namespace {namespace}"
+        if access is not None:
+            absent_objects.refuse_missing_namespace(namespace, access)
+        say(f"quota: no DeviceQuota counts for namespace {namespace}")
+        return ExitStatus.NO
+    name = options.name
+    meant = wording.did_you_mean(name, (each.quota for each in every))
     of_namespace = next((each.quota for each in every if name in each.namespaces), "")
-    near = wording.nearest(name or "", (each.quota for each in every))
-    meant = f": did you mean {near}?" if near else ""
     if of_namespace:
         meant = f"; namespace {name} has quota {of_namespace}: write {of_namespace}, or -n {name}"
-    return f"there is no DeviceQuota {name}{meant}"
+    say(f"quota: there is no DeviceQuota {name}{meant}")
+    return ExitStatus.WRONG
 
 
 def _reclaims(settings: "Settings", scheduler_name: str) -> bool:

@@ -122,7 +122,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _nothing(case: "SimulationCase", name: str, misspelt: "Sequence[str]") -> str:
-    """Say that no pod waits for a scheduler, which pods are left out, and why nobody takes them."""
+    """Say that no pod waits for a scheduler, which pods are left out, and why no scheduler takes them."""
     from scheduler.simulation import case_warnings  # noqa: PLC0415 - as above
 
     others = "".join(f": {each}" for each in case_warnings.other_schedulers(case.left_out, name))

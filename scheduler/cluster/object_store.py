@@ -278,8 +278,7 @@ def unreadable_device_rules(claim: Claim) -> Iterator[DeviceTaintRule]:
 
 def is_nominated(pod: Pod) -> bool:
     """Whether a pod waits with a nominated node."""
-    is_waiting = not (pod.node_name or pod.is_terminal or pod.is_deleting or pod.scheduling_gates)
-    return is_waiting and bool(pod.nominated_node_name)
+    return pod.is_pending and not pod.scheduling_gates and bool(pod.nominated_node_name)
 
 
 def missing_consumers(

@@ -133,8 +133,7 @@ class ClusterComparison:
             return
         life = self._gang_lives.get(gang.id)
         if life is None:
-            is_waiting = not (pod.node_name or pod.is_terminal or pod.is_deleting)
-            if not is_waiting or gang.running_count >= gang.min_count:
+            if not pod.is_pending or gang.running_count >= gang.min_count:
                 return
             life = self._gang_lives[gang.id] = _GangLife(gang.id, now)
         self._look_at_gang(life, now)

@@ -135,7 +135,7 @@ def _queue(waiting: WaitingSummary | None, now: dt.datetime) -> Iterator[Finding
         yield Finding(FindingState.OK, "queue", "no pod waits")
     else:
         gated = f", {waiting.gated} of them with scheduling gates" if waiting.gated else ""
-        text = f"{counted(waiting.waiting, 'pod')} {_wait(waiting.waiting)}{gated}"
+        text = f"{counted(waiting.waiting, 'pod')} {printing.waits(waiting.waiting)}{gated}"
         step = ""
         if waiting.oldest:
             text += f"; the oldest is {waiting.oldest}, for {printing.age(waiting.since, now)} ({waiting.reason})"
@@ -145,7 +145,7 @@ def _queue(waiting: WaitingSummary | None, now: dt.datetime) -> Iterator[Finding
 
 
 def _unserved(waiting: Sequence[PendingPod], served: Collection[str], now: dt.datetime) -> Iterator[Finding]:
-    """Find pods whose schedulerName nobody serves, as `dovetail queue` does: the names of most of them."""
+    """Find pods whose schedulerName no scheduler serves, as `dovetail queue` does: the names of most of them."""
     found = queue_listing.unserved_pods(waiting, served, now) if served else ()
     ordered = sorted(found, key=lambda each: -each.pods)
     for each in ordered[:_MOST_NAMED]:
@@ -154,12 +154,8 @@ def _unserved(waiting: Sequence[PendingPod], served: Collection[str], now: dt.da
     rest = ordered[_MOST_NAMED:]
     if rest:
         pods = sum(each.pods for each in rest)
-        text = f"{counted(pods, 'pod')} {_wait(pods)} with {len(rest)} more such schedulerNames"
+        text = f"{counted(pods, 'pod')} {printing.waits(pods)} with {len(rest)} more such schedulerNames"
         yield Finding(FindingState.WARNING, "queue", text, "dovetail queue -A")
-
-
-def _wait(pods: int) -> str:
-    return "waits" if pods == 1 else "wait"
 
 
 def _devices(devices: Sequence[DriverDevices], fleet: FleetAnswer) -> Iterator[Finding]:

@@ -194,7 +194,7 @@ class PendingPod(NamedTuple):
     @property
     def waits(self) -> bool:
         """Whether it has no node, and has neither ended nor is being deleted."""
-        return not (self.pod.node_name or self.pod.is_terminal or self.pod.is_deleting)
+        return self.pod.is_pending
 
 
 class UnschedulablePod(NamedTuple):

@@ -7,7 +7,7 @@ import msgspec
 
 from scheduler.change import Kind, Object, Transition
 from scheduler.cluster.assume_cache import is_same
-from scheduler.cluster.object_store import unreadable_device_rules
+from scheduler.cluster.object_store import is_nominated, unreadable_device_rules
 from scheduler.cluster.pod_index import holds_node
 from solver.domain import (
     EXCLUDING_EFFECTS,
@@ -123,8 +123,7 @@ def _has_nomination_ended(before: Pod, after: Pod | None) -> bool:
 
 
 def _awaited(pod: Pod) -> str:
-    is_waiting = not (pod.node_name or pod.is_terminal or pod.is_deleting or pod.scheduling_gates)
-    return pod.nominated_node_name if is_waiting else ""
+    return pod.nominated_node_name if is_nominated(pod) else ""
 
 
 def _claim_events(before: Claim | None, after: Claim | None) -> Events:

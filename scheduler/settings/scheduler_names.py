@@ -31,7 +31,7 @@ _LONG: Final = 6
 
 class Serving(NamedTuple):
     """
-    Who decides about pods, with which settings; `unserved` is what to say where nobody serves the name in them.
+    Who decides about pods, with which settings; `unserved` is what to say where none serves the name in them.
 
     The answer is then what the scheduler `name` would decide if they named it.
     """

@@ -137,7 +137,7 @@ class CaseBuilder:
             msgspec.structs.replace(pod, scheduler_name=scheduler_name) if pod.id in joining else pod
             for pod in self.pods
         )
-        pending = [pod for pod in joined if not (pod.node_name or pod.is_terminal or pod.is_deleting)]
+        pending = [pod for pod in joined if pod.is_pending]
         asked = [pod for pod in pending if pod.id in self.own] if self.live and self.own else pending
         waiting = self._waiting(pending, scheduler_name)
         self.warnings += case_warnings.bound_pods(self._documents(Kind.PODS), cluster)

@@ -255,7 +255,7 @@ def _others(answer: SimulationResult) -> Iterator[str]:
         yield f"Of the cluster's waiting pods the plan places {wording.shortened(names, _MOST_NAMES)}."
     if others.waiting_count:
         waiting = counted(others.waiting_count, "other pod")
-        yield f"{waiting} of the cluster {'wait' if others.waiting_count > 1 else 'waits'} too (dovetail queue)."
+        yield f"{waiting} of the cluster {printing.waits(others.waiting_count)} too (dovetail queue)."
 
 
 def summary(answer: SimulationResult) -> str:

@@ -174,6 +174,11 @@ def counted(count: int, word: str) -> str:
     return f"{count} {word}{'s' if count != 1 else ''}"
 
 
+def waits(count: int) -> str:
+    """Return the verb behind `counted`: `waits`, `wait`."""
+    return "waits" if count == 1 else "wait"
+
+
 def age(since: str, now: dt.datetime) -> str:
     """Write how long ago an RFC 3339 time was, as kubectl does: `5m3s`, `10d`; empty for what is no time."""
     try:

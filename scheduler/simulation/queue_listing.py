@@ -54,8 +54,7 @@ class UnservedPods(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def __str__(self) -> str:
         """Write the line below the list."""
-        wait = "wait" if self.pods > 1 else "waits"
-        return f"{printing.counted(self.pods, 'pod')} {wait} without a scheduler. {self.message}."
+        return f"{printing.counted(self.pods, 'pod')} {printing.waits(self.pods)} without a scheduler. {self.message}."
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -113,8 +113,7 @@ class MisspelledSchedulers:
             self._record(pod, self._similar(pod.scheduler_name))
 
     def _waits(self, pod: Pod) -> bool:
-        is_pending = not (pod.node_name or pod.scheduling_gates or pod.is_terminal or pod.is_deleting)
-        return is_pending and pod.scheduler_name not in self._of_others
+        return pod.is_pending and not pod.scheduling_gates and pod.scheduler_name not in self._of_others
 
     def _is_over_limit(self, namespace: str) -> bool:
         return self._recorded.count(namespace) >= _MOST_OF_NAMESPACE

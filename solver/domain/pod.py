@@ -270,6 +270,11 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(next(found, ()))
 
     @property
+    def is_pending(self) -> bool:
+        """Whether it has no node, has not ended and is not being deleted; it may have scheduling gates."""
+        return not (self.node_name or self.is_terminal or self.is_deleting)
+
+    @property
     def belongs_to_node(self) -> bool:
         """Whether the pod stays while its node does: pods of DaemonSets, and static pods."""
         return self.controller is not None and self.controller.kind in _OWNERS_PER_NODE

@@ -95,6 +95,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return best[1] if best[0] >= _NEAR else ""
 
 
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Ask behind a message whether the most similar of the known names was meant; "" where none is similar."""
+    close = nearest(name, known)
+    return f": did you mean {close}?" if close else ""
+
+
 def edit_distance(one: str, other: str, most: int) -> int:
     """
     Return the fewest letters to insert, delete, replace or swap with the next one that turn one text into the other.

@@ -107,8 +107,7 @@ class UnsatisfiableRequirements:
         if not self.problem.policy.tells_inventory:
             return "no node has it" if value else f"no node has a label {key}"
         if key not in there:
-            close = wording.nearest(key, _around(key, there))
-            return f"no node has a label {key}" + (f": did you mean {close}?" if close else "")
+            return f"no node has a label {key}{wording.did_you_mean(key, _around(key, there))}"
         close = wording.nearest(value, _around(value, there[key]))
         return f"no node has it: {f'did you mean {close}?' if close else wording.there_are(there[key], 'value')}"
 
@@ -219,8 +218,7 @@ class AffinityTargets:
             if each.operator not in {LabelSelectorOperator.IN, LabelSelectorOperator.EXISTS}:
                 continue
             if each.key not in known:
-                close = wording.nearest(each.key, known)
-                return f"{none}, none has a label {each.key}" + (f": did you mean {close}?" if close else "")
+                return f"{none}, none has a label {each.key}{wording.did_you_mean(each.key, known)}"
             if each.values and known[each.key].isdisjoint(each.values):
                 return f"{none}: {wording.suggestion(each.values[0], known[each.key], what='value')}"
         return none

@@ -1,6 +1,5 @@
 """What to say where the pod or gang of a command does not exist: what is there, and what may be meant."""
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from scheduler.cli.arguments import UsageError
@@ -29,7 +28,7 @@ def absent(target: Target, known: KnownObjects) -> str:
         gangs = [pod.gang[:2] for pod in known.pods if pod.gang is not None]
         names = sorted({name for namespace, name in (*gangs, *known.groups) if namespace == target.namespace})
         there = f"gangs of the namespace: {wording.shortened(names, _MOST_NAMES)}" if names else "there is none in it"
-        return f"{target} does not exist, and no pod names it{_meant(target.name, names) or f'; {there}'}"
+        return f"{target} does not exist, and no pod names it{wording.did_you_mean(target.name, names) or f'; {there}'}"
     names = sorted(pod.id.name for pod in known.pods if pod.id.namespace == target.namespace)
     made = [
         pod.id.name
@@ -43,7 +42,7 @@ def absent(target: Target, known: KnownObjects) -> str:
     elsewhere = sorted({pod.id.namespace for pod in known.pods if pod.id.name == target.name})
     if elsewhere:
         return f"{target} does not exist; one of its name is in namespace {wording.shortened(elsewhere, _MOST_NAMES)}"
-    return f"{target} does not exist{_meant(target.name, names)}"
+    return f"{target} does not exist{wording.did_you_mean(target.name, names)}"
 
 
 def absence(target: Target, access: "ClusterAccess") -> str:
@@ -73,7 +72,7 @@ def absence(target: Target, access: "ClusterAccess") -> str:
             target, KnownObjects(tuple(each for each in there.values() if isinstance(each, Pod)), (), namespaces)
         )
     names = (key.partition("/")[2] for key in there if key.partition("/")[0] == target.namespace)
-    return f"{target} does not exist{_meant(target.name, names)}"
+    return f"{target} does not exist{wording.did_you_mean(target.name, names)}"
 
 
 def refuse_missing_namespace(name: str, access: "ClusterAccess") -> None:
@@ -88,16 +87,11 @@ def without_pods(target: Target, known: KnownObjects) -> str:
         return missing
     there = (pod.workload.partition(" ") for pod in known.pods if pod.id.namespace == target.namespace)
     names = sorted({name for kind, _, name in there if kind == target.owner})
-    return f"there is no pod of {target}{_meant(target.name, names)}"
+    return f"there is no pod of {target}{wording.did_you_mean(target.name, names)}"
 
 
 def missing_namespace(name: str, known: KnownObjects) -> str:
     """Say that a namespace does not exist; "" where it does, or is not known."""
     if not known.namespaces or name in known.namespaces:
         return ""
-    return f"namespace {name} does not exist{_meant(name, known.namespaces)}"
-
-
-def _meant(name: str, known: Iterable[str]) -> str:
-    close = wording.nearest(name, known)
-    return f": did you mean {close}?" if close else ""
+    return f"namespace {name} does not exist{wording.did_you_mean(name, known.namespaces)}"

@@ -261,8 +261,7 @@ def _no_node(
     if having:
         of_nodes = f"; it is a device of {wording.counted(len(having), 'node')}: write node/{having[0]} for its devices"
         return refuse(f"{command.name}: there is no node {query.node}{of_nodes}")
-    close = wording.nearest(query.node, known)
-    return refuse(f"{command.name}: there is no node {query.node}{f': did you mean {close}?' if close else ''}")
+    return refuse(f"{command.name}: there is no node {query.node}{wording.did_you_mean(query.node, known)}")
 
 
 def _run_by_scheduler(options: argparse.Namespace, command: FleetCommand, query: "FleetQuery") -> int:

@@ -25,7 +25,7 @@ _PATHS: Final = {
 _GANG_LABELS: Final = ("dovetail.dev/gang", "scheduling.x-k8s.io/pod-group")
 """Labels of pods whose value is the name of their gang."""
 _MOST_NAMES: Final = 500
-"""Names that a shell gets: nobody reads more."""
+"""Names that a shell gets: more are of no use on a terminal."""
 _IN_NAMESPACE: Final = frozenset({"pod", "resourceclaim", "podgroup"})
 
 Completer = Callable[..., Iterable[str]]

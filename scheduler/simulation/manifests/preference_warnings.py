@@ -54,8 +54,7 @@ def _absent(preference: _Preference, known: defaultdict[str, set[str]]) -> str:
 
 
 def _meant(name: str, known: Collection[str]) -> str:
-    close = wording.nearest(name, known) if len(known) <= _MOST_COMPARED else ""
-    return f": did you mean {close}?" if close else ""
+    return wording.did_you_mean(name, known) if len(known) <= _MOST_COMPARED else ""
 
 
 def _of_attributes(batch: Batch, slices: Iterable[ResourceSlice]) -> Iterator[str]:

@@ -73,8 +73,8 @@ def goal_for(asked: Record, kind: str, name: str, *, is_kind_given: bool = True)
     snapshot = asked.snapshot
     if kind == "node":
         if all(node.name != name for node in snapshot.nodes):
-            near = wording.nearest(name, [node.name for node in snapshot.nodes])
-            raise UnknownObjectError(f"there is no node {name}{f': did you mean {near}?' if near else ''}")
+            near = wording.did_you_mean(name, (node.name for node in snapshot.nodes))
+            raise UnknownObjectError(f"there is no node {name}{near}")
         return goal_of_nodes(snapshot, (name,), asked.policy, f"node {name}")
     if kind == "domain":
         label, _, value = name.partition("=")

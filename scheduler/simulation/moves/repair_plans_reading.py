@@ -59,10 +59,10 @@ async def _listed(client: Client) -> tuple[RepairPlan, ...]:
 async def _unknown(client: Client, name: str) -> KubeError:
     """Say that there is no plan of a name, and which one may be meant."""
     try:
-        near = wording.nearest(name, [plan.name for plan in await _listed(client)])
+        near = wording.did_you_mean(name, [plan.name for plan in await _listed(client)])
     except Forbidden:
         near = ""
-    return KubeError(f"there is no RepairPlan {name}{f': did you mean {near}?' if near else ''}")
+    return KubeError(f"there is no RepairPlan {name}{near}")
 
 
 async def _own_name(client: Client) -> str:

@@ -94,7 +94,7 @@ def _sentence(each: NextReclaim) -> str:
 
 
 def _kept_back(each: NextReclaim) -> str:
-    """Say why nobody is evicted for a pod that waits."""
+    """Say why no pod is evicted for one that waits."""
     if not each.too_young:
         subject = f"pod/{each.pod}" if each.gang is None else f"gang/{each.gang.namespace}/{each.gang.name}"
         return f"nobody (`dovetail explain {subject}` says why)"

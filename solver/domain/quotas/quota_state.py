@@ -11,7 +11,7 @@ import msgspec
 
 from solver.domain.quotas.device_quota import QuotaKey, QuotaResource
 from solver.domain.quotas.quota_tree import QuotaFinding, QuotaTree
-from solver.domain.wording import nearest
+from solver.domain.wording import did_you_mean
 
 UNKNOWN_CLASS: Final = "DeviceClassUnknown"
 GUARANTEES_ABOVE_FLEET: Final = "GuaranteesAboveFleet"
@@ -148,9 +148,8 @@ def _about_fleet(tree: QuotaTree, totals: Mapping[QuotaKey, int], classes: Colle
     known = frozenset(classes)
     for quota in tree.quotas:
         for name in dict.fromkeys(each.device_class for each in quota.resources if each.device_class not in known):
-            near = nearest(name, known)
-            message = f"spec.resources: no DeviceClass {name} can be read, so nothing counts for it"
-            message += f": did you mean {near}?" if near else ""
+            near = did_you_mean(name, known)
+            message = f"spec.resources: no DeviceClass {name} can be read, so nothing counts for it{near}"
             yield QuotaFinding(quota=quota.name, reason=UNKNOWN_CLASS, message=message)
     for key in tree.keys:
         roots = [(index, tree.guarantee(index, key)) for index in tree.children(-1)]

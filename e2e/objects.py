@@ -131,9 +131,9 @@ async def request(
 
 
 def _is_early(status: int, text: bytes) -> bool:
-    """Say whether the server is busy, or its admission of slices has not seen their new node in its watch."""
-    is_node_unseen = status == HTTPStatus.FORBIDDEN and b"not found for device" in text
-    return status == HTTPStatus.TOO_MANY_REQUESTS or is_node_unseen
+    """Say whether the server is busy, or its admission has not seen a slice's node or a pod's class in its watch."""
+    unseen = b"not found for device" in text or b"no PriorityClass with name" in text
+    return status == HTTPStatus.TOO_MANY_REQUESTS or (status == HTTPStatus.FORBIDDEN and unseen)
 
 
 async def _delete(session: aiohttp.ClientSession, path: str) -> None:

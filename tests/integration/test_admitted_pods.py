@@ -14,6 +14,7 @@ from scheduler.simulation.manifests.documents import Document
 from solver.domain import PodId
 from tests.support import manifests as m
 from tests.support.controlplane import wait_until
+from tests.support.priority_classes import make_priority_class
 from tests.support.shell_world import Start, World
 
 pytestmark = pytest.mark.controlplane
@@ -184,8 +185,8 @@ def test_an_overhead_without_a_class_is_refused(made: World) -> None:
     ids=str,
 )
 def test_priority_classes(made: World, own: Json) -> None:
+    make_priority_class(made.plane, made.word, 7, preemptionPolicy="Never")
     priority_class = named("PriorityClass", made, value=7, preemptionPolicy="Never")
-    apply(made, priority_class)
     agrees(made, pod(made, priorityClassName=made.word, **own), priority_class)
 
 
@@ -245,8 +246,8 @@ def test_scopes_of_quotas(made: World, scope: str) -> None:
 
 
 def test_a_quota_of_a_priority_class(made: World) -> None:
+    make_priority_class(made.plane, made.word, 7)
     priority_class = named("PriorityClass", made, value=7)
-    apply(made, priority_class)
     match = {"scopeName": "PriorityClass", "operator": "In", "values": [made.word]}
     limited = quota(made, {"pods": "1"}, scopeSelector={"matchExpressions": [match]})
     pods = [pod(made, f"p{index}", priorityClassName=made.word if index % 2 else "") for index in range(4)]

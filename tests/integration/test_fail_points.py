@@ -40,6 +40,7 @@ from tests.support.fail_points import (
 )
 from tests.support.fail_scenes import MERGE, Scene
 from tests.support.marks import WITH_POD_GROUPS
+from tests.support.people import bind
 from tests.support.scenes import SCENES
 from tests.support.shell_proxy import Asked, Told, lossy
 from tests.support.shell_world import Start, World, wait_until_leading
@@ -167,13 +168,8 @@ def workers(running: Dovetail) -> list[int]:
 def accesses(world: World) -> Iterator[Access]:
     """Ways to the server with an administrator's rights, each with a token of its own, as replicas have them."""
     namespace, name = world.namespace, "replica"
-    binding = {
-        "metadata": {"name": f"replica-{world.word}"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
-    }
     world.plane.request("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}})
-    world.plane.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
+    bind(world.plane, "cluster-admin", namespace, name, name=f"replica-{world.word}")
     while True:
         yield world.plane.access_for_service_account(namespace, name)
 

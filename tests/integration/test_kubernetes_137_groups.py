@@ -9,6 +9,7 @@ from tests.integration.test_gangs import SCHEDULING, gangs_bound, group_conditio
 from tests.integration.test_preemption import begin, names, plain
 from tests.support.controlplane import wait_until
 from tests.support.marks import WITH_POD_GROUPS
+from tests.support.priority_classes import make_priority_class
 from tests.support.shell_world import Start, World
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.kubernetes(since="1.37")]
@@ -16,12 +17,9 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.kubernetes(since="1.37")]
 MERGE = "application/merge-patch+json"
 
 
-def priority_class(world: World, **more: Any) -> dict[str, str]:
+def priority_class(world: World, **more: Any) -> dict[str, Any]:
     """Create a class of priority 1000; give the field that names it."""
-    name = f"{world.word}-{'-'.join(more) or 'users'}".lower()
-    body = {"metadata": {"name": name}, "value": 1000, **more}
-    world.plane.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
-    return {"priorityClassName": name}
+    return make_priority_class(world.plane, f"{world.word}-{'-'.join(more) or 'users'}".lower(), **more)
 
 
 @WITH_POD_GROUPS

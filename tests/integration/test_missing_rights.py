@@ -6,21 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from e2e.controlplane.access import Access
 from e2e.dovetail import Dovetail
-from scheduler.features import OFF_BY_DEFAULT, RIGHTS, Feature
+from scheduler.features import OFF_BY_DEFAULT, Feature
 from tests.integration.test_gangs import member, pod_group
-from tests.integration.test_own_api import may
 from tests.integration.test_preemption import HIGH, plain
 from tests.support import extended_world as extended
 from tests.support.controlplane import wait_until
 from tests.support.marks import WITH_POD_GROUPS
+from tests.support.people import bind
 from tests.support.repair_world import configured, install_component
 from tests.support.shell_world import Json, Start, World
 from tests.support.volume_world import VolumeWorld
 
 ON = [each for each in Feature if each not in OFF_BY_DEFAULT]
-RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 
 pytestmark = pytest.mark.controlplane
 
@@ -29,7 +27,7 @@ class Granted:
     """A service account with the rights of `deploy/base` and of every component but one."""
 
     def __init__(self, world: World, without: Feature) -> None:
-        self._world, self._without, self._names = world, without, list[str]()
+        self._world, self._without, self._bindings = world, without, list[str]()
         namespace = world.namespace
         world.plane.request("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "some"}})
         for role in ("dovetail", *(f"dovetail-{each.value}" for each in ON if each is not without)):
@@ -37,27 +35,16 @@ class Granted:
         self.kubeconfig = world.plane.kubeconfig_for_service_account(namespace, "some")
 
     def add(self) -> None:
-        """Add the component, and wait until the API server knows it."""
+        """Add the component."""
         self._bind(f"dovetail-{self._without.value}")
-        right = RIGHTS[self._without][0]
-        rule = {"verbs": [right.verb], "apiGroups": [right.group], "resources": [right.resource]}
-        wait_until(lambda: may(self._access(), "", rule))
 
     def clear(self) -> None:
-        for name in self._names:
-            self._world.plane.request("DELETE", f"{RBAC}/{name}")
-
-    def _access(self) -> Access:
-        return self._world.plane.access_for_service_account(self._world.namespace, "some")
+        for path in self._bindings:
+            self._world.plane.request("DELETE", path)
 
     def _bind(self, role: str) -> None:
-        self._names.append(f"{self._world.word}-{role}")
-        body = {
-            "metadata": {"name": self._names[-1]},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-            "subjects": [{"kind": "ServiceAccount", "name": "some", "namespace": self._world.namespace}],
-        }
-        self._world.plane.request("POST", RBAC, body)
+        world = self._world
+        self._bindings.append(bind(world.plane, role, world.namespace, "some", name=f"{world.word}-{role}"))
 
 
 @pytest.fixture

@@ -15,31 +15,13 @@ from scheduler.worker import recording
 from tests.scheduler.cli.test_page import running
 from tests.support.controlplane import wait_until
 from tests.support.forwarding import forward
+from tests.support.people import may
 from tests.support.shell_world import Start, World
 
 COMPONENT = Path(__file__).parents[2] / "deploy" / "api"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 pytestmark = pytest.mark.controlplane
-
-
-def may(asking: Access, namespace: str, rule: Any) -> bool:
-    """Whether the API server's authorizer has seen what was granted."""
-    attributes = {
-        "namespace": namespace,
-        "verb": rule["verbs"][0],
-        "group": rule["apiGroups"][0],
-        "resource": rule["resources"][0].partition("/")[0],
-        "subresource": rule["resources"][0].partition("/")[2],
-        "name": (rule.get("resourceNames") or [""])[0],
-    }
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
-    answer = asking.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
-    return bool(answer["status"]["allowed"])
 
 
 class Desk:
@@ -78,7 +60,7 @@ class Desk:
         role, *_ = yaml.safe_load_all((COMPONENT / "role.yaml").read_text())
         self._grant(namespace, f"{name}-way", role["rules"], subject)
         asking = self.plane.access_for_service_account(namespace, name)
-        wait_until(lambda: all(may(asking, namespace, rule) for rule in (*rules, *role["rules"])))
+        wait_until(lambda: all(may(asking, rule, namespace) for rule in (*rules, *role["rules"])))
         return self.plane.kubeconfig_for_service_account(namespace, name)
 
     def _grant(self, namespace: str, name: str, rules: list[Any], subject: Any) -> None:

@@ -1,7 +1,5 @@
 """Pods of lower priority make room, on the real API server, with the rights that the service account has."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ from e2e.dovetail import Dovetail
 from tests.integration.test_gangs import gangs_bound, member, pod_group
 from tests.support.controlplane import stopped, wait_until
 from tests.support.marks import WITH_POD_GROUPS
+from tests.support.priority_classes import make_priority_class, users_class
 from tests.support.shell_world import Json, Start, World
 
 pytestmark = pytest.mark.controlplane
@@ -64,16 +63,6 @@ def shield(world: World, name: str, least: int, **labels: str) -> None:
     world.plane.request("POST", f"/apis/policy/v1/namespaces/{world.namespace}/poddisruptionbudgets", body)
 
 
-@contextmanager
-def user_class(world: World) -> Iterator[str]:
-    """A priority class as users have them, below those of the system, from which budgets protect."""
-    name = f"{world.word}-users"
-    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
-    world.plane.request("POST", path, {"metadata": {"name": name}, "value": 1000})
-    yield name
-    world.plane.request("DELETE", f"{path}/{name}")
-
-
 def allowed(world: World, name: str) -> int:
     path = f"/apis/policy/v1/namespaces/{world.namespace}/poddisruptionbudgets/{name}"
     status = world.plane.request("GET", path).get("status", {})
@@ -113,9 +102,8 @@ def test_no_pod_is_evicted_with_preemption_off_or_for_never(
     first.stop()
     world.delete_pod("high")
     start()
-    patient = {"metadata": {"name": f"patient-{world.word}"}, "value": 1000, "preemptionPolicy": "Never"}
-    world.plane.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", patient)
-    plain(world, "never", "40", priorityClassName=f"patient-{world.word}")
+    patient = make_priority_class(world.plane, f"patient-{world.word}", preemptionPolicy="Never")
+    plain(world, "never", "40", **patient)
     wait_until(lambda: bool(world.condition("never")))
     assert "low" in world.bound()
 
@@ -166,8 +154,8 @@ def test_a_disruption_budget_is_honoured(world: World, start: Start) -> None:
     shield(world, "web", 2, app=world.word)
     wait_until(lambda: len(world.bound()) == 2 and allowed(world, "web") == 0)
 
-    with user_class(world) as users:
-        plain(world, "high", "40", priorityClassName=users)
+    with users_class(world.plane, f"{world.word}-users") as users:
+        plain(world, "high", "40", **users)
     wait_until(lambda: "No preemption victims" in world.condition("high").get("message", ""))
     assert world.bound().keys() == {"web-0", "web-1"}
 
@@ -270,8 +258,8 @@ def test_a_gang_is_evicted_whole_and_an_annotated_pod_not_at_all(world: World, s
 def test_a_gang_makes_room_for_a_gang(world: World, start: Start, account: Path, tmp_path: Path) -> None:
     world.add_nodes(4, devices=1)
     world.template()
-    with user_class(world) as users:
-        _make_room_for_a_gang(world, start, account, tmp_path, {"priorityClassName": users})
+    with users_class(world.plane, f"{world.word}-users") as users:
+        _make_room_for_a_gang(world, start, account, tmp_path, users)
 
 
 def _make_room_for_a_gang(world: World, start: Start, account: Path, tmp_path: Path, high: Json) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from scheduler.features import Feature
+from scheduler.features import OFF_BY_DEFAULT, Feature
 from scheduler.status.leader_report import REPORT_SECONDS
 from tests.support import manifests as m
 from tests.support.controlplane import wait_until
-from tests.support.people import kubeconfig_of
+from tests.support.people import bind, kubeconfig_of
 from tests.support.shell_world import Start, World
 
 pytestmark = pytest.mark.controlplane
@@ -123,12 +123,9 @@ def test_rights_are_missed_for_what_the_configuration_has_switched_on(
     del account  # it has installed the roles
     core = f"/api/v1/namespaces/{world.namespace}"
     world.plane.request("POST", f"{core}/serviceaccounts", {"metadata": {"name": "some"}})
-    for role in ("dovetail", *(each.value for each in Feature if each not in {Feature.KUEUE, Feature.VOLUMES})):
+    for role in ("dovetail", *(each.value for each in Feature if each not in OFF_BY_DEFAULT | {Feature.VOLUMES})):
         name = role if role == "dovetail" else f"dovetail-{role}"
-        subjects = [{"kind": "ServiceAccount", "name": "some", "namespace": world.namespace}]
-        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
-        binding = {"metadata": {"name": f"{world.namespace}-{role}"}, "roleRef": reference, "subjects": subjects}
-        world.plane.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
+        bind(world.plane, name, world.namespace, "some", name=f"{world.namespace}-{role}")
     world.plane.request("POST", f"{core}/pods", REPLICA)
 
     def lines(config: Path) -> list[tuple[str, str, str]]:

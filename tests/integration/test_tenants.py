@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from e2e.controlplane.plane import ControlPlane
-from tests.integration.test_preemption import HIGH, plain, shield, user_class
+from tests.integration.test_preemption import HIGH, plain, shield
 from tests.support.controlplane import wait_until
+from tests.support.priority_classes import users_class
 from tests.support.shell_world import Start, World
 
 pytestmark = pytest.mark.controlplane
@@ -87,8 +88,8 @@ def test_a_pod_that_shields_itself_makes_room_for_the_system_and_no_tenant_reads
     for name in ("one", "two"):
         shield(others, name, 1, **labels)
     wait_until(lambda: "secret-low" in others.bound())
-    with user_class(world) as users:
-        plain(world, "user", "40", priorityClassName=users)
+    with users_class(world.plane, f"{world.word}-users") as users:
+        plain(world, "user", "40", **users)
     wait_until(lambda: "No preemption victims" in world.condition("user").get("message", ""))
     assert "secret-low" in others.bound()
     world.delete_pod("user")

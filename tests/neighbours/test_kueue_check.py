@@ -24,6 +24,12 @@ def message(world: KueueWorld, owner: str) -> str:
     return next((each["message"] for each in checks if each["name"] == world.word), "")
 
 
+def said_of_quota(world: KueueWorld, owner: str) -> str:
+    """What Kueue says of the quota of a Workload that has none."""
+    conditions = world.workload(owner).get("status", {}).get("conditions", [])
+    return next((each["message"] for each in conditions if each["type"] == "QuotaReserved"), "")
+
+
 def growth(world: KueueWorld) -> Json:
     """The check in the Workload by which an elastic Job grows."""
     for workload in world.workloads():
@@ -52,6 +58,20 @@ def test_what_has_no_room_is_parked_until_it_fits(world: KueueWorld) -> None:
     world.more_devices(2)
     wait_until(lambda: len(world.bound_of("large")) == 1)
     assert "dovetail.dev/parked" not in world.workload("large")["metadata"].get("annotations", {})
+
+
+def test_a_workload_that_fits_again_while_there_is_no_quota_gets_it_later(world: KueueWorld) -> None:
+    world.add_nodes(2, 1)
+    world.queue("q", gpus=2, checks=(world.check(),))
+    world.job("large", pods=1, gpus=2, queue="q")
+    wait_until(lambda: is_parked(world, "large"))
+    world.job("small", pods=2, queue="q")
+    wait_until(lambda: len(world.bound_of("small")) == 2)
+    world.more_devices(2)
+    wait_until(lambda: world.workload("large")["spec"].get("active", True))
+    wait_until(lambda: "insufficient unused quota" in said_of_quota(world, "large"))
+    world.set_active("small", is_active=False)
+    wait_until(lambda: len(world.bound_of("large")) == 1)
 
 
 def test_quota_without_room_lets_nobody_in(world: KueueWorld) -> None:

@@ -2,27 +2,25 @@
 
 import time
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from tests.support.controlplane import stopped
 from tests.support.nodes_world import NodesWorld
+from tests.support.priority_classes import users_class
 
 pytestmark = pytest.mark.nodes
 
 HELD_SECONDS: Final = 1.0
 """How long a victim's claim stays allocated after its end; a scheduler decides within some milliseconds."""
-CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 @pytest.fixture
-def high(world: NodesWorld) -> Iterator[str]:
+def high(world: NodesWorld) -> Iterator[dict[str, Any]]:
     """A priority class above that of other pods."""
-    name = f"high-{world.word}"
-    world.plane.request("POST", CLASSES, {"metadata": {"name": name}, "value": 1000})
-    yield name
-    world.plane.request("DELETE", f"{CLASSES}/{name}")
+    with users_class(world.plane, f"high-{world.word}") as field:
+        yield field
 
 
 def nominated(world: NodesWorld, pod: str) -> str:
@@ -42,7 +40,7 @@ def is_bound_at_its_place(world: NodesWorld) -> bool:
 
 
 def test_a_preemptor_keeps_its_nomination_until_the_victim_has_given_its_device_back(
-    world: NodesWorld, high: str
+    world: NodesWorld, high: dict[str, Any]
 ) -> None:
     world.publish([{"name": "gpu-0"}])
     for name in ("victim", "preemptor", "latecomer"):
@@ -52,7 +50,7 @@ def test_a_preemptor_keeps_its_nomination_until_the_victim_has_given_its_device_
 
     # Whoever releases claims of pods that have ended is stopped: a moment of 0.1 s becomes one that a test can see.
     with stopped(world.plane.components["kube-controller-manager"].pid):
-        world.pod("preemptor", claim="preemptor", priorityClassName=high)
+        world.pod("preemptor", claim="preemptor", **high)
         world.wait_for("preemptor", lambda: nominated(world, "preemptor") == "node-0", seconds=10)
         world.pod("latecomer", claim="latecomer")  # of the victim's priority: what is made free is not for it
         world.wait_for("victim", lambda: has_ended(world, "victim"))

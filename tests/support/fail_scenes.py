@@ -14,9 +14,10 @@ from e2e import audit
 from e2e.audit.reading import Json, Objects, results_of
 from e2e.controlplane import versions
 from tests.integration.test_repair_by_hand import node_of
-from tests.support import extended_world, hold_world, repair_world
+from tests.support import extended_world, hold_world, priority_classes, repair_world
 from tests.support.controlplane import wait_until
 from tests.support.fail_points import KINDS
+from tests.support.priority_classes import make_priority_class
 from tests.support.quota_world import quota_crd
 from tests.support.shell_proxy import Asked, Told, refusal
 from tests.support.shell_world import RESOURCE, World
@@ -26,7 +27,6 @@ HIGH: Final = {"priorityClassName": "system-cluster-critical"}
 MERGE: Final = "application/merge-patch+json"
 GROUPS: Final = f"/apis/{versions.pod_groups()}"
 QUOTAS: Final = "/apis/dovetail.dev/v1alpha1/devicequotas"
-PRIORITIES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 Writes = tuple[tuple[str, int], ...]
@@ -312,8 +312,7 @@ class GangPreemption(Preemption):
 
     def furnish(self) -> None:
         super().furnish()
-        body = {"metadata": {"name": f"{self.world.word}-high"}, "value": 1000}
-        self.world.plane.request("POST", PRIORITIES, body)
+        make_priority_class(self.world.plane, f"{self.world.word}-high")
 
     def load(self) -> None:
         more = {"priorityClassName": f"{self.world.word}-high"}  # a PodGroup has none of the system's
@@ -521,12 +520,12 @@ class RemadeClasses(RemadePod):
 
     def remake(self) -> None:
         self.world.end(f"{RESOURCE}/deviceclasses/{self.world.driver}")
-        self.world.end(f"{PRIORITIES}/{self.world.word}-p")
+        self.world.end(f"{priority_classes.PATH}/{self.world.word}-p")
         self.world.device_class()
         self._make_priority_class()
 
     def _make_priority_class(self) -> None:
-        self.world.plane.request("POST", PRIORITIES, {"metadata": {"name": f"{self.world.word}-p"}, "value": 7})
+        make_priority_class(self.world.plane, f"{self.world.word}-p", 7)
 
 
 class RemadeVolumes(Remade):

@@ -1,21 +1,18 @@
 """What Karpenter does about each reason of a waiting pod: docs/autoscalers.md has the table."""
 
-import contextlib
 from pathlib import Path
 
 import pytest
 import yaml
 
-from e2e.controlplane.access import RequestError
 from e2e.dovetail import Dovetail
 from scheduler.status.conditions import ConditionReason
 from tests.support.controlplane import wait_until
 from tests.support.karpenter_world import CLASS, CPUS, GPUS_4, GPUS_8, KarpenterWorld
+from tests.support.priority_classes import make_priority_class
 from tests.support.shell_world import RESOURCE
 
 pytestmark = pytest.mark.neighbours
-
-HIGH = "neighbours-high"
 
 
 def test_no_reason_but_unschedulable_makes_a_node(world: KarpenterWorld) -> None:
@@ -97,14 +94,12 @@ def test_a_pod_beyond_its_quota_gets_no_node_though_there_is_no_room(world: Karp
 
 
 def test_a_pod_that_preempts_gets_no_node(world: KarpenterWorld) -> None:
-    body = {"metadata": {"name": HIGH}, "value": 1000}
-    with contextlib.suppress(RequestError):
-        world.plane.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+    high = make_priority_class(world.plane, f"high-{world.word}")
     world.pool(GPUS_8)
     stopping = {"dovetail.dev/stop-seconds": "5"}
     world.train("low", 8, annotations=stopping, terminationGracePeriodSeconds=10)
     world.run("low")
-    world.train("high", 8, schedulerName="dovetail-preempts", priorityClassName=HIGH)
+    world.train("high", 8, schedulerName="dovetail-preempts", **high)
     world.wait_for("WaitingForVictims", "high")
     world.let_karpenter_look()
     assert world.made() == 1
@@ -113,13 +108,11 @@ def test_a_pod_that_preempts_gets_no_node(world: KarpenterWorld) -> None:
 
 
 def test_with_a_delay_a_node_comes_before_a_pod_is_evicted(world: KarpenterWorld) -> None:
-    body = {"metadata": {"name": HIGH}, "value": 1000}
-    with contextlib.suppress(RequestError):
-        world.plane.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+    high = make_priority_class(world.plane, f"high-{world.word}")
     world.pool(GPUS_8)
     world.train("low", 8, schedulerName="dovetail-delayed")
     world.run("low")
-    world.train("high", 8, schedulerName="dovetail-delayed", priorityClassName=HIGH)
+    world.train("high", 8, schedulerName="dovetail-delayed", **high)
     world.run("low", "high")
     assert world.made() == 2
 

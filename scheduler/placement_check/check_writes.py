@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.kube import encode, paths
-from scheduler.kube.client import APPLY_PATCH, MERGE_PATCH, Client
+from scheduler.kube.client import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Client
 from scheduler.kube.writes import WRITE_SECONDS
 from scheduler.placement_check.kueue_objects import GROUP, PARKED, VERSION, AdmissionCheck, KueueWorkload
 
@@ -78,6 +78,35 @@ async def unmark(client: Client, workload: KueueWorkload, *, timeout_seconds: fl
     """Take the mark of a Workload away."""
     patch = {"metadata": {**_identity(workload), "annotations": {PARKED: None}}}
     return await _patch(client, workload, patch, timeout_seconds)
+
+
+async def let_requeue(
+    client: Client, workload: KueueWorkload, *, timeout_seconds: float = WRITE_SECONDS
+) -> KueueWorkload:
+    """
+    Take away the condition by which Kueue keeps a Workload out of its queue; return the Workload as it is then.
+
+    Kueue 0.19 writes Requeued=False with what it evicts, and True again when a Workload becomes active that a person
+    had deactivated. After a rejection it does not (its reason is DeactivatedDueToAdmissionCheck, not Deactivated): such
+    a Workload never gets quota again if there is none at its first try. The condition is removed, not set to True: a
+    field of which we were an owner could not be removed by Kueue, and half a condition would make all its writes fail.
+    """
+    if workload.kept_back_at is None:
+        return workload
+    patch = [
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": workload.resource_version},
+        {"op": "remove", "path": f"/status/conditions/{workload.kept_back_at}"},
+    ]
+    answer = await client.request(
+        "PATCH",
+        paths.in_namespace(WORKLOADS, workload.namespace, workload.name, "status"),
+        body=msgspec.json.encode(patch),
+        content_type=JSON_PATCH,
+        query={"fieldManager": MANAGER},
+        timeout_seconds=timeout_seconds,
+    )
+    version = msgspec.json.decode(answer, type=_Answer).metadata.version
+    return msgspec.structs.replace(workload, kept_back_at=None, resource_version=version)
 
 
 async def activate(client: Client, workload: KueueWorkload, *, timeout_seconds: float = WRITE_SECONDS) -> str:

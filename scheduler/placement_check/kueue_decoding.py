@@ -139,7 +139,9 @@ def decode_workload(raw: bytes | msgspec.Raw) -> KueueWorkload:
     """Decode a Workload."""
     wire = _workload.decode(raw)
     metadata, spec, status = wire.metadata, wire.spec, wire.status
-    true = {each.type: each for each in status.conditions or () if each.status == "True"}
+    conditions = status.conditions or ()
+    true = {each.type: each for each in conditions if each.status == "True"}
+    kept_back = (at for at, each in enumerate(conditions) if (each.type, each.status) == ("Requeued", "False"))
     evicted, ref = true.get("Evicted"), spec.priority_class_ref
     return KueueWorkload(
         namespace=metadata.namespace,
@@ -163,7 +165,8 @@ def decode_workload(raw: bytes | msgspec.Raw) -> KueueWorkload:
         replaces=cut((metadata.annotations or {}).get(REPLACES, "")),
         owners=tuple(WorkloadOwner(each.api_version, each.kind, each.uid) for each in metadata.owner_references or ()),
         evicted=cut(evicted.reason) if evicted is not None else "",
-        was_evicted=any(each.type == "Evicted" for each in status.conditions or ()),
+        was_evicted=any(each.type == "Evicted" for each in conditions),
+        kept_back_at=next(kept_back, None),
         parked=cut((metadata.annotations or {}).get(PARKED, "")),
         is_active=spec.active is not False,
         has_quota="QuotaReserved" in true,

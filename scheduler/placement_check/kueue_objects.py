@@ -71,7 +71,8 @@ class KueueWorkload(msgspec.Struct, frozen=True, kw_only=True):
     `replaces` is the key of the Workload that this one takes the place of, as its Job grew, "" where there is none.
     `priority` is spec.priority; `has_pod_priority` says that it is that of a PriorityClass of pods. `evicted` is the
     reason of the condition Evicted while that is True; `was_evicted` says that it was True once, which stopped the Job.
-    `parked` is our annotation.
+    `kept_back_at` is the place of the condition Requeued in status.conditions while that is False: Kueue lets no such
+    Workload into its queue. `parked` is our annotation.
     """
 
     namespace: str
@@ -88,6 +89,7 @@ class KueueWorkload(msgspec.Struct, frozen=True, kw_only=True):
     replaces: str = ""
     evicted: str = ""
     was_evicted: bool = False
+    kept_back_at: int | None = None
     parked: str = ""
     is_active: bool = True
     has_quota: bool = False

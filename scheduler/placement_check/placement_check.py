@@ -55,6 +55,9 @@ from solver.domain import DeviceHold, Pod, PodId, Reason, ReasonCode
 _GROWS: Final = "Kueue lets further pods of a running Job come by quota alone: they are placed like any other"
 _OTHERS: Final = "Dovetail schedules none of its pods"
 _ACTIVE: Final = "Dovetail answers this check: a Workload is let in when all its pods have room"
+_First = Callable[..., Awaitable[KueueWorkload]]
+_Second = Callable[..., Awaitable[str]]
+_EVENTS: Final = {"parked": logs.WORKLOAD_PARKED, "activated": logs.WORKLOAD_ACTIVATED}
 _RETRY_SECONDS: Final = 5.0
 """After a write that failed, unless the Workload changes before."""
 _REPORT_SECONDS: Final = 5.0
@@ -124,8 +127,6 @@ class PlacementCheck:
                     await self._until_due()
         finally:
             await self._tasks.finish()
-
-    # what decisions say
 
     def placed(self, unit: Unit, pods: Mapping[PodId, Pod]) -> None:
         """Take a place for all pods of a Workload: its room is held at once, or the Workload becomes active."""
@@ -198,8 +199,6 @@ class PlacementCheck:
             if known.memory.is_held:
                 self._known[key] = known._replace(memory=CheckMemory(reason=known.memory.reason))
             self._look_at(key)
-
-    # what the watches show
 
     async def _act_on_all(self, turns: LoopTurns) -> None:
         """Act on what has changed or is due, in turns: what changes meanwhile is looked at next."""
@@ -286,8 +285,6 @@ class PlacementCheck:
             self._look_at(key)
         self._changed.set()
 
-    # what is written
-
     def _act(self, key: str, workload: KueueWorkload, ours: frozenset[str], step: Step) -> None:
         check = workload.check(ours)
         match step:
@@ -295,15 +292,18 @@ class PlacementCheck:
                 if seconds is not None:
                     self._due[key] = min(self._due.get(key, math.inf), self._clock() + seconds)
             case Park(message=message) if check is not None:
-                self._begin(key, self._writing, self._park(key, workload, check.name, message))
+                # A mark means nothing without Kueue's reason for the rejection.
+                reject = partial(writes.apply_state, check=check.name, state=REJECTED, message=message)
+                both = self._write_both(workload, writes.mark_parked, reject, "parked", message)
+                self._begin(key, self._writing, both)
             case Say(state=state, message=message) if check is not None:
                 if state == PENDING:
                     self._known.note(key, written_at=self._clock())
                 call = partial(writes.apply_state, self._client, workload, check.name, state, message)
                 self._begin(key, self._writing, self._write(key, call, "" if state == PENDING else "ready"))
             case Activate():
-                call = partial(writes.activate, self._client, workload)
-                self._begin(key, self._writing, self._write(key, call, "activated"))
+                both = self._write_both(workload, writes.let_requeue, writes.activate, "activated", "it fits")
+                self._begin(key, self._writing, both)
             case Unmark():
                 self._begin(key, self._writing, self._write(key, partial(writes.unmark, self._client, workload)))
 
@@ -325,15 +325,16 @@ class PlacementCheck:
                 self._known.note(key, is_placed=False)
                 self._give_back(*placed, _again(reason))
 
-    async def _park(self, key: str, workload: KueueWorkload, check: str, message: str) -> None:
-        """Mark a Workload, then reject it: a mark means nothing without Kueue's reason for the rejection."""
-        with self._retried(key):
-            marked = await self._writer.write(partial(writes.mark_parked, self._client, workload))
-            self._written[key] = marked.resource_version
-            call = partial(writes.apply_state, self._client, marked, check, REJECTED, message)
-            self._written[key] = await self._writer.write(call)
-            self._metrics.admission.answers.labels("parked").inc()
-            _log.info(logs.WORKLOAD_PARKED, workload=key, reason=message)
+    async def _write_both(
+        self, workload: KueueWorkload, first: _First, second: _Second, result: str, reason: str
+    ) -> None:
+        """Write twice, the second by what the first has made of the Workload; then count and log the `result`."""
+        with self._retried(workload.key):
+            between = await self._writer.write(partial(first, self._client, workload))
+            self._written[workload.key] = between.resource_version
+            self._written[workload.key] = await self._writer.write(partial(second, self._client, between))
+            self._metrics.admission.answers.labels(result).inc()
+            _log.info(_EVENTS[result], workload=workload.key, reason=reason)
 
     async def _write(self, key: str, call: ApiCall[str], result: str = "") -> None:
         """Write and count the `result`; where there is none, the write only informs."""

@@ -67,6 +67,7 @@ def test_a_workload_without_room_says_why_and_is_parked_until_it_fits(world: Wor
     world.more_devices(2)
     wait_until(lambda: kueue.get("large")["spec"]["active"])
     assert PARKED not in kueue.get("large")["metadata"].get("annotations", {})
+    assert not kueue.is_kept_back("large")
 
 
 @pytest.mark.usefixtures("checking")

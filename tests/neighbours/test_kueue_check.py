@@ -70,6 +70,7 @@ def test_a_workload_that_fits_again_while_there_is_no_quota_gets_it_later(world:
     world.more_devices(2)
     wait_until(lambda: world.workload("large")["spec"].get("active", True))
     wait_until(lambda: "insufficient unused quota" in said_of_quota(world, "large"))
+    time.sleep(2)  # Kueue has put it back into its queue, from where it does not come if it is kept back
     world.set_active("small", is_active=False)
     wait_until(lambda: len(world.bound_of("large")) == 1)
 

@@ -69,6 +69,7 @@ class ParkedAndBack(LetIn):
         ("check-state", 1),
         ("check-state", 2),
         ("park-mark", 1),
+        ("let-requeue", 1),
         ("activation", 1),
         ("check-state", 3),
     )
@@ -91,5 +92,7 @@ class ParkedAndBack(LetIn):
 
     def _more_problems(self) -> Iterator[str]:
         yield from super()._more_problems()
+        if self.kueue.is_kept_back("train"):
+            yield "train would get quota at its first try only"
         if PARKED in self.kueue.get("train")["metadata"].get("annotations", {}):
             yield "train is still marked"

@@ -105,9 +105,10 @@ class KueueByHand:
         self.patch_status(name, {"admission": admission, "admissionChecks": checks, "conditions": conditions})
 
     def evict(self, name: str, reason: str) -> None:
-        """Take the quota away, and reset the check."""
+        """Take the quota away, keep the Workload out of the queue, and reset the check."""
         checks = [{"name": self.check, "state": "Pending", "message": "reset", "lastTransitionTime": _now()}]
-        conditions = [_condition("QuotaReserved", "False"), _condition("Evicted", "True", reason)]
+        said = {"QuotaReserved": "False", "Evicted": "True", "Requeued": "False"}
+        conditions = [_condition(kind, status, reason) for kind, status in said.items()]
         self.patch_status(name, {"admission": None, "admissionChecks": checks, "conditions": conditions})
 
     def deactivate(self, name: str, reason: str = "Deactivated") -> None:
@@ -119,6 +120,11 @@ class KueueByHand:
         """Read a Workload."""
         found: Json = self._plane.request("GET", self._path(name))
         return found
+
+    def is_kept_back(self, name: str) -> bool:
+        """Whether Kueue would leave a Workload out of its queue."""
+        conditions = self.get(name).get("status", {}).get("conditions", [])
+        return any((each["type"], each["status"]) == ("Requeued", "False") for each in conditions)
 
     def state(self, name: str) -> tuple[str, str]:
         """Return state and message of the check."""

@@ -135,8 +135,8 @@ def _place(place: HeldPlace) -> Json:
 def _devices(devices: Iterable[PlaceDevice]) -> Iterator[Json]:
     """Name the whole devices of one pool together, each share by itself."""
 
-    def together(held: PlaceDevice) -> tuple[str, str, str]:
-        return held.device.driver, held.device.pool, f"{held.device.device}/{held.share_id}" if held.share_id else ""
+    def together(held: PlaceDevice) -> tuple[str, str, PlaceDevice | None]:
+        return held.device.driver, held.device.pool, held if held.share_id else None
 
     for (driver, pool, _), same in groupby(devices, together):
         found = list(same)

@@ -7,8 +7,8 @@ What is to be done about a Workload next. Pure: the Workload as the watch shows 
     Ready              its room stays held until its pods are there, or it has no quota any more
     everything else    nothing is waited for and nothing held
 
-What a person deactivates is never activated: Kueue gives another reason for it, and a parked Workload that a person
-activates loses its mark.
+What a person deactivates is never activated: Kueue gives another reason for it. A parked Workload that a person
+activates loses its mark, and what keeps it out of Kueue's queue.
 """
 
 from enum import StrEnum

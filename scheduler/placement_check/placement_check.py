@@ -292,7 +292,6 @@ class PlacementCheck:
                 if seconds is not None:
                     self._due[key] = min(self._due.get(key, math.inf), self._clock() + seconds)
             case Park(message=message) if check is not None:
-                # A mark means nothing without Kueue's reason for the rejection.
                 reject = partial(writes.apply_state, check=check.name, state=REJECTED, message=message)
                 both = self._write_both(workload, writes.mark_parked, reject, "parked", message)
                 self._begin(key, self._writing, both)
@@ -305,7 +304,7 @@ class PlacementCheck:
                 both = self._write_both(workload, writes.let_requeue, writes.activate, "activated", "it fits")
                 self._begin(key, self._writing, both)
             case Unmark():
-                self._begin(key, self._writing, self._write(key, partial(writes.unmark, self._client, workload)))
+                self._begin(key, self._writing, self._write_both(workload, writes.let_requeue, writes.unmark))
 
     async def _hold(self, key: str, stored: Awaitable[DeviceHold], placed: tuple[Unit, Mapping[PodId, Pod]]) -> None:
         """Wait until the room of a unit is stored as held; then its pods leave the queue."""
@@ -326,15 +325,16 @@ class PlacementCheck:
                 self._give_back(*placed, _again(reason))
 
     async def _write_both(
-        self, workload: KueueWorkload, first: _First, second: _Second, result: str, reason: str
+        self, workload: KueueWorkload, first: _First, second: _Second, result: str = "", reason: str = ""
     ) -> None:
-        """Write twice, the second by what the first has made of the Workload; then count and log the `result`."""
+        """Write twice, the second by what the first has made of the Workload; then count and log a `result`."""
         with self._retried(workload.key):
             between = await self._writer.write(partial(first, self._client, workload))
             self._written[workload.key] = between.resource_version
             self._written[workload.key] = await self._writer.write(partial(second, self._client, between))
-            self._metrics.admission.answers.labels(result).inc()
-            _log.info(_EVENTS[result], workload=workload.key, reason=reason)
+            if result:
+                self._metrics.admission.answers.labels(result).inc()
+                _log.info(_EVENTS[result], workload=workload.key, reason=reason)
 
     async def _write(self, key: str, call: ApiCall[str], result: str = "") -> None:
         """Write and count the `result`; where there is none, the write only informs."""

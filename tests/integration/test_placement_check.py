@@ -87,6 +87,18 @@ def test_what_a_person_deactivates_stays_so(world: World, kueue: KueueByHand) ->
 
 
 @pytest.mark.usefixtures("checking")
+def test_what_a_person_activates_is_queued_again(world: World, kueue: KueueByHand) -> None:
+    world.add_nodes(1, 1)
+    kueue.template(2)
+    kueue.create("large")
+    wait_until(lambda: kueue.state("large")[0] == "Rejected")
+    kueue.deactivate("large", BY_CHECK)
+    kueue.activate("large")
+    wait_until(lambda: PARKED not in kueue.get("large")["metadata"].get("annotations", {}))
+    assert not kueue.is_kept_back("large")
+
+
+@pytest.mark.usefixtures("checking")
 def test_a_missing_template_is_named_and_found_when_it_comes(world: World, kueue: KueueByHand) -> None:
     world.add_nodes(1, 1)
     kueue.create("early")

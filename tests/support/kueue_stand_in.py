@@ -116,6 +116,10 @@ class KueueByHand:
         self._patch(name, {"spec": {"active": False}})
         self.evict(name, reason)
 
+    def activate(self, name: str) -> None:
+        """Activate a Workload as a person does."""
+        self._patch(name, {"spec": {"active": True}})
+
     def get(self, name: str) -> Json:
         """Read a Workload."""
         found: Json = self._plane.request("GET", self._path(name))

@@ -165,7 +165,8 @@ class SchedulingCycle:
             started, decision = self._clock(), None
             with self._confined(Subsystem.DECISION, pods=[str(pod.id) for pod in batch.pods]):
                 prepared, policy = self._formation.prepare(batch)
-                self._parts.finalizers.begin(prepared)
+                # Pods that are expected of Workloads, and their claims, are in no API server.
+                self._parts.finalizers.begin([pod for pod in prepared.pods if not is_expected(pod.id)])
                 decision = await self._parts.decider.decide(prepared, policy)
             if decision is None:
                 self.give_up(batch.pods, INTERNAL_ERROR)

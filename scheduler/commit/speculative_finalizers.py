@@ -7,13 +7,13 @@ pods: where many wait, requests are what is scarce. A claim gets its finalizer o
 the finalizer stays, and the claim controller removes it when the claim is deleted.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 from scheduler.commit.claims import ClaimWriter
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Tasks
-from solver.domain import FINALIZER, Batch, Claim, ClaimId, Plan
+from solver.domain import FINALIZER, Claim, ClaimId, Plan, Pod
 
 _MOST_PODS: Final = 8
 
@@ -36,10 +36,10 @@ class SpeculativeFinalizers:
         self._tasks: Final = Tasks(metrics, Subsystem.COMMIT)
         self._are_placed = False
 
-    def begin(self, batch: Batch) -> None:
-        """Begin to write the finalizers of a batch whose decision begins."""
-        if self._are_placed and len(batch.pods) <= _MOST_PODS and self._is_fresh():
-            for claim in self._open_claims(batch):
+    def begin(self, pods: Collection[Pod]) -> None:
+        """Begin to write the finalizers for pods whose decision begins."""
+        if self._are_placed and len(pods) <= _MOST_PODS and self._is_fresh():
+            for claim in self._open_claims(pods):
                 self._tasks.begin(self._writer.add_finalizer(claim))
 
     def decided(self, plan: Plan) -> None:
@@ -50,8 +50,8 @@ class SpeculativeFinalizers:
         """Wait at most so long for the writes under way, and cancel the rest; return whether none was cancelled."""
         return await self._tasks.finish(seconds)
 
-    def _open_claims(self, batch: Batch) -> Iterator[Claim]:
-        keys = dict.fromkeys(entry.claim for pod in batch.pods for entry in pod.claims if entry.claim is not None)
+    def _open_claims(self, pods: Collection[Pod]) -> Iterator[Claim]:
+        keys = dict.fromkeys(entry.claim for pod in pods for entry in pod.claims if entry.claim is not None)
         for claim in map(self._find, keys):
             if claim is None or claim.invalid or claim.is_deleting or claim.allocation is not None:
                 continue

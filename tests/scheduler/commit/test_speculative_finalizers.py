@@ -156,7 +156,7 @@ async def test_for_which_claims(
     finalizers = server.finalizers(claim)
     if last is not None:
         finalizers.decided(last)
-    finalizers.begin(b.batch(*(b.pod(f"p{number}", "c") for number in range(count))))
+    finalizers.begin([b.pod(f"p{number}", "c") for number in range(count)])
     assert await finalizers.finish(1.0)
     assert server.done == written
 
@@ -166,6 +166,6 @@ async def test_nothing_is_begun_while_a_watch_is_stale(server: Server) -> None:
     server.answers.clear()
     finalizers = SpeculativeFinalizers(server.writer, lambda _: OPEN, Metrics(), is_fresh=lambda: False)
     finalizers.decided(PLACED)
-    finalizers.begin(b.batch(b.pod("p", "c")))
+    finalizers.begin([b.pod("p", "c")])
     assert await finalizers.finish(0.0)
     assert server.sent == []

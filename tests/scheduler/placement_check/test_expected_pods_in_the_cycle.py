@@ -67,6 +67,20 @@ async def test_a_place_is_handed_to_the_check_and_neither_assumed_nor_written() 
     assert held.allocation is None
 
 
+async def test_no_finalizer_is_written_for_a_claim_that_is_expected() -> None:
+    hall, checking = hall_with_check()
+    async with running(hall):
+        for name in ("p", "q"):
+            hall.arrive(pod(name, name))
+            await until_idle()
+        assert hall.finalizing.claims == ["q"]  # the decision before has placed all its pods
+        hall.arrive(expected("w:main:0", "w-main-0"))
+        await until_idle()
+
+    assert checking.placed_pods == [["w:main:0"]]
+    assert hall.finalizing.claims == ["q"]
+
+
 async def test_the_check_is_told_why_and_no_condition_is_written() -> None:
     hall, checking = hall_with_check()
     hall.cycle.see([seen(pod("old", node_name="n1", cpu=5))])

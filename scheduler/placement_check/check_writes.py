@@ -97,15 +97,8 @@ async def let_requeue(
         {"op": "replace", "path": "/metadata/resourceVersion", "value": workload.resource_version},
         {"op": "remove", "path": f"/status/conditions/{workload.kept_back_at}"},
     ]
-    answer = await client.request(
-        "PATCH",
-        paths.in_namespace(WORKLOADS, workload.namespace, workload.name, "status"),
-        body=msgspec.json.encode(patch),
-        content_type=JSON_PATCH,
-        query={"fieldManager": MANAGER},
-        timeout_seconds=timeout_seconds,
-    )
-    version = msgspec.json.decode(answer, type=_Answer).metadata.version
+    path = paths.in_namespace(WORKLOADS, workload.namespace, workload.name, "status")
+    version = await _send(client, path, patch, JSON_PATCH, timeout_seconds)
     return msgspec.structs.replace(workload, kept_back_at=None, resource_version=version)
 
 
@@ -133,24 +126,24 @@ def _identity(workload: KueueWorkload) -> dict[str, Any]:
 
 
 async def _patch(client: Client, workload: KueueWorkload, patch: dict[str, Any], timeout_seconds: float) -> str:
-    answer = await client.request(
-        "PATCH",
-        paths.in_namespace(WORKLOADS, workload.namespace, workload.name),
-        body=msgspec.json.encode(patch),
-        content_type=MERGE_PATCH,
-        query={"fieldManager": MANAGER},
-        timeout_seconds=timeout_seconds,
-    )
-    return msgspec.json.decode(answer, type=_Answer).metadata.version
+    path = paths.in_namespace(WORKLOADS, workload.namespace, workload.name)
+    return await _send(client, path, patch, MERGE_PATCH, timeout_seconds)
 
 
 async def _apply(client: Client, path: str, body: dict[str, Any], timeout_seconds: float) -> str:
+    return await _send(client, path, body, APPLY_PATCH, timeout_seconds, force="true")
+
+
+async def _send(
+    client: Client, path: str, body: object, content_type: str, timeout_seconds: float, **query: str
+) -> str:
+    """Send a patch of the field manager, and return the version that the object has then."""
     answer = await client.request(
         "PATCH",
         path,
         body=msgspec.json.encode(body),
-        content_type=APPLY_PATCH,
-        query={"fieldManager": MANAGER, "force": "true"},
+        content_type=content_type,
+        query={"fieldManager": MANAGER, **query},
         timeout_seconds=timeout_seconds,
     )
     return msgspec.json.decode(answer, type=_Answer).metadata.version

@@ -15,10 +15,10 @@ from solver.domain import Node
 from solver.problem.devices import device_properties
 from tests.support.controlplane import wait_until
 from tests.support.marks import WITH_POD_GROUPS
+from tests.support.people import bind
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
-RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 RESOURCES = "/apis/resource.k8s.io/v1/namespaces"
 POLICIES = (
     "dovetail-features",
@@ -139,11 +139,9 @@ def other(fenced: ControlPlane) -> Iterator[Access]:
     """Another scheduler's account, with kube-scheduler's rights; gone again, as a process may come back to it."""
     accounts = "/api/v1/namespaces/kube-system/serviceaccounts"
     fenced.request("POST", accounts, {"metadata": {"name": OTHER}})
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:kube-scheduler"}
-    subject = {"kind": "ServiceAccount", "namespace": "kube-system", "name": OTHER}
-    fenced.request("POST", RBAC, {"metadata": {"name": OTHER}, "roleRef": role, "subjects": [subject]})
+    binding = bind(fenced, "system:kube-scheduler", "kube-system", OTHER, name=OTHER)
     yield fenced.access_for_service_account("kube-system", OTHER)
-    fenced.request("DELETE", f"{RBAC}/{OTHER}")
+    fenced.request("DELETE", binding)
     fenced.request("DELETE", f"{accounts}/{OTHER}")
 
 

@@ -7,10 +7,11 @@ import json
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -24,6 +25,14 @@ class RequestError(RuntimeError):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"HTTP {status}: {message}")
         self.status = status
+
+
+class Answer(NamedTuple):
+    """What a server answers; `retry_after` is its Retry-After in seconds (0: none)."""
+
+    status: int
+    text: str
+    retry_after: int
 
 
 class Connection(http.client.HTTPSConnection):
@@ -45,12 +54,12 @@ class Connection(http.client.HTTPSConnection):
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock.connect((self.host, self.port))
 
-    def exchange(self, method: str, path: str, body: str | None, headers: Mapping[str, str]) -> tuple[int, str]:
-        """Send a request and return status and text of its answer; after an error the next one connects anew."""
+    def exchange(self, method: str, path: str, body: str | None, headers: Mapping[str, str]) -> Answer:
+        """Send a request and return its answer; after an error the next one connects anew."""
         try:
             self.request(method, path, body, headers)
             answer = self.getresponse()
-            return answer.status, answer.read().decode()
+            return Answer(answer.status, answer.read().decode(), int(answer.headers.get("Retry-After", "0")))
         except BaseException:
             self.close()
             raise
@@ -83,10 +92,11 @@ class Access:
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         if method == "GET":
-            status, text = self._read(path, headers)
+            status, text, _ = self._read(path, headers)
         else:
             with contextlib.closing(self.connection(_SECONDS)) as connection:
-                status, text = connection.exchange(method, path, None if body is None else json.dumps(body), headers)
+                sent = None if body is None else json.dumps(body)
+                status, text, _ = connection.exchange(method, path, sent, headers)
         try:
             decoded = json.loads(text)
         except ValueError:
@@ -96,7 +106,17 @@ class Access:
             raise RequestError(status, message)
         return decoded
 
-    def _read(self, path: str, headers: Mapping[str, str]) -> tuple[int, str]:
+    def _read(self, path: str, headers: Mapping[str, str]) -> Answer:
+        """Read, again after each Retry-After of a server that is busy, as clients of the API do."""
+        until = time.monotonic() + _SECONDS
+        while True:
+            answer = self._answer(path, headers)
+            is_put_off = answer.status == http.client.TOO_MANY_REQUESTS and answer.retry_after > 0
+            if not is_put_off or time.monotonic() + answer.retry_after > until:
+                return answer
+            time.sleep(answer.retry_after)
+
+    def _answer(self, path: str, headers: Mapping[str, str]) -> Answer:
         """Read over the thread's last connection: a handshake costs more than the answer."""
         connection = _last.connection_of(self)
         try:

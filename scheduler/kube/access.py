@@ -28,8 +28,8 @@ class ClusterAccess(NamedTuple):
     namespace: str = _DEFAULT_NAMESPACE
 
     def connect(self) -> contextlib.AbstractAsyncContextManager[Client]:
-        """Open a client. Raise `ConfigurationError`."""
-        return Client.connect(self.path, self.context)
+        """Open a client whose reads wait for a server that is busy. Raise `ConfigurationError`."""
+        return Client.connect(self.path, self.context, is_patient=True)
 
 
 def find(

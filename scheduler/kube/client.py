@@ -2,7 +2,8 @@
 HTTP requests to the API server over one pool of connections.
 
 A failure before the request was sent, or of a read, is `Unreachable`; a write without an answer is `AnswerLost`; an
-answer that is no success is an `ApiError`. Only a 401 is retried here, once, with renewed credentials.
+answer that is no success is an `ApiError`. A 401 is retried here, once, with renewed credentials. So is a read that a
+busy server puts off (429 and Retry-After), within its time, where the client is a command's: no loop repeats that.
 
 A write is sent within its time by a clock that goes on while the machine sleeps, or not at all: the timers of the event
 loop stand still meanwhile, and the lease under which the write was allowed may be another process's afterwards.
@@ -29,6 +30,7 @@ from scheduler.kube.errors import (
     DecodeError,
     KubeError,
     NotFound,
+    TooManyRequests,
     Unauthorized,
     Unreachable,
 )
@@ -99,9 +101,10 @@ _Answer = TypeVar("_Answer", bound=msgspec.Struct)
 class Client:
     """A connection to one API server; use `connect`."""
 
-    def __init__(self, pool: ConnectionPool, known: Credentials) -> None:
+    def __init__(self, pool: ConnectionPool, known: Credentials, *, is_patient: bool = False) -> None:
         self._pool = pool
         self._credentials = known
+        self._is_patient = is_patient
         self._route: HttpRoute | None = None
 
     @classmethod
@@ -112,29 +115,30 @@ class Client:
         context: str = "",
         *,
         max_connections: int = 64,
+        is_patient: bool = False,
     ) -> AsyncIterator[Self]:
         """
         Open a client by a kubeconfig file and context (empty: the current one), without a file by the service account.
 
-        Raises ConfigurationError. Sends nothing yet.
+        Where it `is_patient`, a read waits for a server that is busy. Raises ConfigurationError. Sends nothing yet.
         """
         if kubeconfig is None:
             load = credentials.load_in_cluster
         else:
             load = functools.partial(credentials.load_kubeconfig, kubeconfig, context)
-        async with cls.with_credentials(load, max_connections=max_connections) as client:
+        async with cls.with_credentials(load, max_connections=max_connections, is_patient=is_patient) as client:
             yield client
 
     @classmethod
     @contextlib.asynccontextmanager
     async def with_credentials(
-        cls, load: Callable[[], ClientConfig], *, max_connections: int = 64
+        cls, load: Callable[[], ClientConfig], *, max_connections: int = 64, is_patient: bool = False
     ) -> AsyncIterator[Self]:
         """Open a client by what `load` gives, as `connect` does."""
         known = await asyncio.to_thread(Credentials, load)
         pool = ConnectionPool(max_connections + _WATCHES)
         try:
-            yield cls(pool, known)
+            yield cls(pool, known, is_patient=is_patient)
         finally:
             await pool.close()
 
@@ -174,7 +178,7 @@ class Client:
             method, path, query, timeout_seconds, body, content_type, accept, headers or {}, ends, most_bytes=most_bytes
         )
         until = asyncio.get_running_loop().time() + timeout_seconds
-        connection = await self._answering(call, until)
+        connection = await self._accepted(call, until)
         try:
             return await connection.read_all(until)
         except OSError as error:
@@ -229,6 +233,17 @@ class Client:
             return msgspec.json.decode(body, type=kind)
         except msgspec.MsgspecError as error:
             raise DecodeError(kind.__name__.strip("_").lower(), path, "(whole answer)", str(error)) from error
+
+    async def _accepted(self, call: HttpCall, until: float) -> HttpConnection:
+        """Send as `_answering` does; a patient client's read again after each Retry-After that ends in time."""
+        while True:
+            try:
+                return await self._answering(call, until)
+            except TooManyRequests as refusal:
+                is_late = asyncio.get_running_loop().time() + refusal.retry_after_seconds >= until
+                if not self._is_patient or call.method != READ or is_late:
+                    raise
+                await asyncio.sleep(refusal.retry_after_seconds)
 
     async def _answering(self, call: HttpCall, until: float) -> HttpConnection:
         """Send, and return the connection on which the answer comes; its user releases it."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from e2e.controlplane.access import Access, Connection
+from e2e.controlplane.access import Access, Connection, RequestError
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
@@ -61,9 +61,10 @@ class Plain(Connection):
 
 
 class Server(ThreadingHTTPServer):
-    """Answers everything; `closes` after each answer, without a word in it."""
+    """Answers everything, once it has put off `busy` requests; `closes` after each answer, without a word in it."""
 
     closes = False
+    busy = 0
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -76,8 +77,11 @@ class Handler(BaseHTTPRequestHandler):
     def answer(self) -> None:
         assert isinstance(self.server, Server)
         self.server.asked.append((self.command, self.client_address[1]))
-        self.send_response(200)
+        is_put_off = len(self.server.asked) <= self.server.busy
+        self.send_response(429 if is_put_off else 200)
         self.send_header("Content-Length", "2")
+        if is_put_off:
+            self.send_header("Retry-After", "1")
         self.end_headers()
         self.wfile.write(b"{}")
         self.close_connection = self.server.closes
@@ -116,6 +120,16 @@ def test_a_read_over_a_connection_that_the_server_has_closed_is_repeated(access:
     for _ in range(3):
         assert access.request("GET", "/") == {}
     assert len(set(server.asked)) == 3
+
+
+def test_a_read_that_the_server_puts_off_is_sent_again_and_a_write_is_not(access: Access, server: Server) -> None:
+    server.busy = 1
+    assert access.request("GET", "/") == {}
+    server.busy = 3
+    with pytest.raises(RequestError) as refused:
+        access.request("DELETE", "/")
+    assert refused.value.status == 429
+    assert [method for method, _ in server.asked] == ["GET", "GET", "DELETE"]
 
 
 def test_a_server_that_is_gone_is_an_error(access: Access, server: Server) -> None:

@@ -8,8 +8,9 @@ one node asks each kind of node. Where all say no, the pods get no node: the sol
 Answers are kept as long as the layout, by what the pod asks for and what the node has left.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import Final
 
 import numpy as np
@@ -47,6 +48,13 @@ def _no_nodes(problem: Problem, start: Solution, budget: Budget) -> Iterator[tup
             yield each.index, replace(each.verdicts, allowed=nowhere)
 
 
+class _Answer(Enum):
+    TOO_FEW = auto()
+    """Devices are too few, which the relaxation knows."""
+    IMPOSSIBLE = auto()
+    POSSIBLE = auto()
+
+
 @dataclass(slots=True, eq=False)
 class _Questions:
     """Asks kinds of nodes whether they can serve a pod; `left` of them beside those whose answer is known."""
@@ -56,34 +64,38 @@ class _Questions:
     left: int
 
     def is_impossible(self, pod_class: PodClass) -> bool:
-        """Whether every kind of node surely cannot serve a pod."""
+        """Whether surely no kind of node can serve a pod, and the relaxation does not know it."""
         nodes = np.flatnonzero(build.room_for(self.problem, pod_class) > 0)
         _, first = np.unique(self.problem.device_keys()[1][nodes], return_index=True)
-        return not any(self._may_serve(pod_class, node) for node in nodes[first].tolist())
+        found = set[_Answer]()
+        for node in nodes[first].tolist():
+            found.add(self._answer(pod_class, node))
+            if _Answer.POSSIBLE in found:
+                return False
+        return _Answer.IMPOSSIBLE in found
 
-    def _may_serve(self, pod_class: PodClass, node: int) -> bool:
+    def _answer(self, pod_class: PodClass, node: int) -> _Answer:
         problem, group = self.problem, self.problem.group(node)
-        known: dict[Hashable, bool] = {} if group.wide else problem.layout.serving
+        known: dict[Hashable, _Answer] = {} if group.wide else problem.layout.serving
         parts = tuple((problem.requests.components[part.component], part.copies) for part in pod_class.parts)
         key = (parts, group.index, problem.available.states[node])
         if key not in known:
             if self.left == 0 or self.budget.should_stop():
-                return True
+                return _Answer.POSSIBLE
+            self.left -= 1
             answer = self._asked(pod_class, node)
             if answer is None:
-                return True
+                return _Answer.POSSIBLE
             if len(known) >= _MOST_KEPT:
                 known.clear()
             known[key] = answer
         return known[key]
 
-    def _asked(self, pod_class: PodClass, node: int) -> bool | None:
+    def _asked(self, pod_class: PodClass, node: int) -> _Answer | None:
         """Ask one node about one pod, all rules between pods apart; None where the effort was not enough."""
-        problem = self.problem
-        if not build.most_served(problem, pod_class, node):
-            return False
-        self.left -= 1
-        alone = _resized(problem, {pod_class.index: 1})
+        if not build.most_served(self.problem, pod_class, node):
+            return _Answer.TOO_FEW
+        alone = _alone(self.problem, pod_class)
         try:
             variables = build.build(alone, cells.single(alone, [node]), stop=self.budget.should_stop)
         except OutOfTimeError:
@@ -92,16 +104,19 @@ class _Questions:
         one = Expression()
         one.add(placed)
         variables.form.require(one, HAS_PLACE, low=1)
-        effort = Effort.within(self.budget, problem.params.impossible_seconds, presolve=True)
+        effort = Effort.within(self.budget, self.problem.params.impossible_seconds, presolve=True)
         status = cpsat.maximize(variables.form, None, effort).status
-        return None if status is EngineStatus.UNKNOWN else status is not EngineStatus.INFEASIBLE
+        if status is EngineStatus.UNKNOWN:
+            return None
+        return _Answer.IMPOSSIBLE if status is EngineStatus.INFEASIBLE else _Answer.POSSIBLE
 
 
-def _resized(problem: Problem, sizes: Mapping[int, int]) -> Problem:
-    """Return a problem with so many pods of some classes and none of the others, without rules between pods."""
+def _alone(problem: Problem, pod_class: PodClass) -> Problem:
+    """Return a problem of one pod, without rules between pods and without prices: answers hold for other ones, too."""
     classes = [
         replace(each, members=each.members[:size], sources=each.sources[:size], specials=each.specials[:size])
         for each in problem.classes
-        for size in (sizes.get(each.index, 0),)
+        for size in (int(each.index == pod_class.index),)
     ]
-    return replace(problem, classes=classes, shared=[], rules=PodRules())
+    costs = replace(problem.costs, nodes=None)
+    return replace(problem, classes=classes, shared=[], rules=PodRules(), costs=costs)

@@ -90,6 +90,15 @@ def test_only_pods_that_fit_nowhere_alone_get_no_node(situation: Situation) -> N
                 assert not bruteforce.fits_alone(snapshot, problem.pod(position))
 
 
+def test_what_the_relaxation_knows_is_no_news() -> None:
+    """A second bound would cost each decision of a full cluster as much as the first."""
+    claim = b.claim("c", b.request(count=2), constraints=[b.match(ROOT)])
+    cards = b.resource_slice("n", *(b.device(f"gpu-{at}", attributes={ROOT: "root"}) for at in range(2)))
+    used = b.held("used", b.result("r", "gpu-0", "n"), node_name="n")
+    problem = s.problem(b.node("n"), cards, b.gpu_class(), claim, used, pods=[b.pod("p", "c")])
+    assert without_impossible(problem, NOTHING, PATIENT) is problem
+
+
 def test_without_effort_every_pod_keeps_its_nodes() -> None:
     constraints, _ = IMPOSSIBLE["the same in pairs"]
     claim = b.claim("c", *(b.request(f"r{number}") for number in range(4)), constraints=constraints)

@@ -68,7 +68,7 @@ class QueueWaker:
     def _room_held(self, before: Object | None, after: DeviceHold) -> None:
         """Retry the pods that a hold is for when the watch shows it, which says its uid."""
         if not isinstance(before, DeviceHold) or before.uid != after.uid:
-            self._queue.room_held({place.pods for place in after.open_places}, self._clock())
+            self._queue.room_held(place.pods for place in after.open_places)
 
     def preemption_given_up(self, transitions: Sequence[Transition]) -> None:
         """Let other preemptors try the victims of a preemption that is given up."""

@@ -77,7 +77,7 @@ def test_some_at_a_time_the_pods_are_those_that_a_look_at_all_finds(
     retried, hinted = list[Pod](), list[Pod]()
     queues = queue._queues  # noqa: SLF001 - what is called is noted
     queues.update = lambda queued, *_, **__: retried.append(queued.pod)  # type: ignore[method-assign]
-    queues.hint = lambda queued, _: hinted.append(queued.pod)  # type: ignore[method-assign]
+    queues.hint = lambda *given: hinted.append(given[0].pod)  # type: ignore[method-assign]
     hints = queue._room_hints  # noqa: SLF001 - some of its steps at a time
     if is_held:
         hints.held(matchers)

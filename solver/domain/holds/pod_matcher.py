@@ -24,7 +24,7 @@ OF_LABEL: Final = "label"
 """The kind of the key of a matcher that has labels alone."""
 
 
-class PodMatcher(msgspec.Struct, frozen=True, kw_only=True):
+class PodMatcher(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """
     Which pods of a namespace a place is for: everything that is set has to hold; nothing set selects no pod.
 

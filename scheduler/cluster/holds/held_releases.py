@@ -46,7 +46,7 @@ def _heirs_of_devices(holds: HoldCache, before: Claim, after: Claim | None) -> t
     freed = had - has
     found: dict[str, Seat] = {}
     kept = set[DeviceId]()
-    for seat in holds.seats_in({device.pool_id for device in freed}):
+    for seat in holds.seats_with(freed):
         own = {each.device for each in seat.place.devices if not each.share_id} & freed
         if own:
             found[seat.id] = seat

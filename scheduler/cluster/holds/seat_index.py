@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, TypeVar
 
-from solver.domain import HeldPlace, MatcherIndex, Pod, PoolId, Seat
+from scheduler.cluster.devices import DevicePart
+from solver.domain import HeldPlace, MatcherIndex, Pod, Seat
 
 
 class HeldTotals(NamedTuple):
@@ -24,7 +25,8 @@ class SeatIndex:
         self._held: Final[dict[str, HeldTotals]] = {}
         """By namespace, and of all (""); none where nothing is held."""
         self._on_node: Final[dict[str, dict[str, Seat]]] = {}
-        self._in_pool: Final[dict[PoolId, dict[str, Seat]]] = {}
+        self._with_devices: Final[dict[DevicePart, dict[str, Seat]]] = {}
+        """By device and by pool."""
         self._of_pod: Final[dict[str, dict[str, Seat]]] = {}
         """Open places that are for one pod alone, by its uid."""
         self._matchers: Final = MatcherIndex()
@@ -46,10 +48,14 @@ class SeatIndex:
         """Return the open places that are for one pod alone."""
         return self._of_pod.get(pod_uid, {}).values()
 
-    def seats_in(self, pools: Iterable[PoolId]) -> Iterator[Seat]:
-        """Return the open places with devices of some pools, each once."""
-        found = {key: seat for pool in pools for key, seat in self._in_pool.get(pool, {}).items()}
+    def seats_with(self, parts: Iterable[DevicePart]) -> Iterator[Seat]:
+        """Return the open places with some devices, or with devices of some pools, each once."""
+        found = {key: seat for part in parts for key, seat in self._with_devices.get(part, {}).items()}
         yield from found.values()
+
+    def has_seats_with(self, part: DevicePart) -> bool:
+        """Whether an open place has a device, or a device of a pool."""
+        return part in self._with_devices
 
     def has_seat_for(self, pod: Pod) -> bool:
         """Whether some place may be for a pod; of several pods there may be too few."""
@@ -61,8 +67,9 @@ class SeatIndex:
         for key, seat in seats.items():
             place = seat.place
             _file(self._on_node, place.node, key, seat, is_open=is_open)
-            for pool in place.pools:
-                _file(self._in_pool, pool, key, seat, is_open=is_open)
+            parts: Iterable[DevicePart] = (*place.pools, *dict.fromkeys([each.device for each in place.devices]))
+            for part in parts:
+                _file(self._with_devices, part, key, seat, is_open=is_open)
             if place.pods.pod_uid:
                 _file(self._of_pod, place.pods.pod_uid, key, seat, is_open=is_open)
             alike.setdefault(id(place.pods), []).append(place)

@@ -257,8 +257,13 @@ def assert_indexed(cache: HoldCache) -> None:
     every = {b.result("r", "a", name).device.pool_id for name in NODES} | pools
     for pool in every:
         in_pool = {key for key, place in seats.items() if any(each.device.pool_id == pool for each in place.devices)}
-        assert sorted(seat.id for seat in cache.seats_in((pool,))) == sorted(in_pool)
-    assert sorted(seat.id for seat in cache.seats_in(every)) == sorted(key for key in seats if seats[key].devices)
+        assert sorted(seat.id for seat in cache.seats_with((pool,))) == sorted(in_pool)
+        assert cache.has_seats_with(pool) == bool(in_pool)
+    assert sorted(seat.id for seat in cache.seats_with(every)) == sorted(key for key in seats if seats[key].devices)
+    for device in {each.device for place in seats.values() for each in place.devices}:
+        having = {key for key, place in seats.items() if any(each.device == device for each in place.devices)}
+        assert sorted(seat.id for seat in cache.seats_with((device,))) == sorted(having)
+        assert not cache.has_seats_with(device._replace(device="free"))
     for pod in (*PODS, b.pod("r", labels={"app": "x"}), b.pod("r"), h.owned(b.pod("r"), "other")):
         assert cache.has_seat_for(pod) == any(place.pods.selects(pod) for place in seats.values())
         alone = sorted(key for key, place in seats.items() if place.pods.pod_uid == pod.uid)

@@ -10,7 +10,7 @@ A pod that uses up a place costs the same however many places its hold has: the 
 the hold as it counts is made anew when it is asked for.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -236,11 +236,11 @@ class HoldCache(SeatIndex):
             before, is_open = shown.seats.get(each), self._is_open(shown, each, place)
             if before is not None and not is_open:
                 del shown.seats[each]
-                self._index(shown.base.name, {each: before}, is_open=False)
+                self._index(shown.base.name, each, before, is_open=False)
                 closed.append(before)
             elif before is None and is_open:
                 shown.seats[each] = Seat(shown.base, place)
-                self._index(shown.base.name, {each: shown.seats[each]}, is_open=True)
+                self._index(shown.base.name, each, shown.seats[each], is_open=True)
         return tuple(closed)
 
     def _refreshed(self, name: str) -> tuple[Seat, ...]:
@@ -252,12 +252,20 @@ class HoldCache(SeatIndex):
         self._stale[name] = None
         now = self._show(hold, before) if hold is not None else {}
         closed = {key: seat for key, seat in was.items() if key not in now or now[key].place != seat.place}
-        self._index(name, closed, is_open=False)
         opened = {key: seat for key, seat in now.items() if key not in was or was[key].place != seat.place}
-        self._index(name, opened, is_open=True)
-        is_named = before is not None and not before.base.uid and hold is not None and bool(hold.uid)
-        same = {seat.place.index: seat.place for seat in now.values()} if is_named else {}  # the hold has got its uid
-        return tuple(seat for seat in closed.values() if same.get(seat.place.index) != seat.place)
+        self._file(closed, is_open=False)
+        self._file(opened, is_open=True)
+        gone, new = tuple(closed.values()), tuple(opened.values())
+        if before is not None and not before.base.uid and hold is not None and hold.uid:  # it has got its uid
+            gone, new = _without_equals(gone, new), _without_equals(new, gone)
+        self._count(name, gone, is_open=False)
+        self._count(name, new, is_open=True)
+        return gone
+
+    def _index(self, name: str, key: str, seat: Seat, *, is_open: bool) -> None:
+        """Take one place of a hold into the indexes, or out of them."""
+        self._file({key: seat}, is_open=is_open)
+        self._count(name, (seat,), is_open=is_open)
 
     def _show(self, hold: DeviceHold, before: _Shown | None) -> dict[str, Seat]:
         """Show a hold, and return its open places; pods may have come before it."""
@@ -314,6 +322,12 @@ class HoldCache(SeatIndex):
 
 def _identity(hold: DeviceHold) -> tuple[str, str]:
     return hold.key, hold.owner.uid
+
+
+def _without_equals(seats: Collection[Seat], others: Iterable[Seat]) -> tuple[Seat, ...]:
+    """Return those places that are not among others of another name of their hold."""
+    same = {seat.place.index: seat.place for seat in others}
+    return tuple(seat for seat in seats if same.get(seat.place.index) != seat.place)
 
 
 def _told(key: str, closed: tuple[Seat, ...]) -> tuple[Transition, ...]:

@@ -69,44 +69,54 @@ class PodMatcher(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return bool(self.pod_uid), bool(self.owner_uid), len(self.labels) + len(self.annotations)
 
 
+class _Added(NamedTuple):
+    """How often a matcher was added, and the number with which it came."""
+
+    times: int
+    number: int
+
+
 class MatcherIndex:
     """Matchers by what pods are found by: of many holds, a pod is compared with those of its own kind only."""
 
     def __init__(self, matchers: Iterable[PodMatcher] = ()) -> None:
-        self._by_key: dict[MatchKey, dict[PodMatcher, int]] = {}
-        self._came: dict[PodMatcher, int] = {}
-        """When each came, as a number."""
+        self._by_key: Final[dict[MatchKey, dict[PodMatcher, _Added]]] = {}
         self._next = 0
         for each in matchers:
             self.add(each)
 
     def add(self, matcher: PodMatcher, count: int = 1) -> None:
         """Add a matcher, `count` times; it is there until it was discarded as often."""
-        counts = self._by_key.setdefault(matcher.key, {})
-        counts[matcher] = counts.get(matcher, 0) + count
-        if matcher not in self._came:
-            self._came[matcher] = self._next
+        found = self._by_key.setdefault(matcher.key, {})
+        known = found.get(matcher)
+        if known is None:
+            found[matcher] = _Added(count, self._next)
             self._next += 1
+        else:
+            found[matcher] = _Added(known.times + count, known.number)
 
     def discard(self, matcher: PodMatcher, count: int = 1) -> None:
         """Take a matcher out that was added so many times at least."""
         key = matcher.key
-        counts = self._by_key[key]
-        counts[matcher] -= count
-        if not counts[matcher]:
-            del counts[matcher], self._came[matcher]
-        if not counts:
+        found = self._by_key[key]
+        times, number = found[matcher]
+        if times > count:
+            found[matcher] = _Added(times - count, number)
+            return
+        del found[matcher]
+        if not found:
             del self._by_key[key]
 
     def selecting(self, pod: Pod) -> list[PodMatcher]:
         """Return the matchers that select a pod, the narrowest first, equal ones in the order in which they came."""
         if not self._by_key:
             return []
-        found = [each for key in match_keys(pod) for each in self._by_key.get(key, ()) if each.selects(pod)]
+        filed = (self._by_key.get(key) for key in match_keys(pod))
+        found = [(each, added) for own in filed if own for each, added in own.items() if each.selects(pod)]
         if len(found) > 1:
-            found.sort(key=lambda each: self._came[each])
-            found.sort(key=lambda each: each.precision, reverse=True)
-        return found
+            found.sort(key=lambda pair: pair[1].number)
+            found.sort(key=lambda pair: pair[0].precision, reverse=True)
+        return [each for each, _ in found]
 
 
 def match_keys(pod: Pod) -> Iterator[MatchKey]:

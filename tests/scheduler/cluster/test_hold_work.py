@@ -264,13 +264,13 @@ def test_a_pod_that_uses_one_of_many_places_of_a_hold_costs_that_place() -> None
 
 def test_places_that_are_each_for_another_pod_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[str] = []
-    count_once = SeatIndex._count  # noqa: SLF001 - the work that is counted
+    count_once = SeatIndex._add  # noqa: SLF001 - the work that is counted
 
     def counting(index: SeatIndex, hold: str, namespace: str, *amounts: int) -> None:
         counts.append(namespace)
         count_once(index, hold, namespace, *amounts)
 
-    monkeypatch.setattr(SeatIndex, "_count", counting)
+    monkeypatch.setattr(SeatIndex, "_add", counting)
     cluster, each_way = Cluster(), []
     made = h.hold("h", *(h.place(f"p{n}", f"n{n}", "gpu-0", "gpu-1") for n in range(300)))
     for value, held in ((made, (1, 300, 600)), (None, (0, 0, 0))):

@@ -299,3 +299,15 @@ def test_what_the_places_of_a_hold_have_in_common_is_filed_once(places: int, mon
     cluster.apply(Change(kind=Kind.HOLDS, key="h", value=None))
     assert cluster.holds.held("default") == cluster.holds.held() == (0, 0, 0)
     assert calls == {"add": 1, "discard": 1}
+
+
+def test_a_hold_that_gets_its_uid_is_counted_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    made = h.hold("h", *(h.place(f"p{n}", f"n{n % 7}", "gpu-0") for n in range(300)))
+    cluster.holds.make(replace(made, uid=""))
+    for name in ("add", "discard"):
+        monkeypatch.setattr(MatcherIndex, name, lambda *_: pytest.fail("its places are the same"))
+    assert cluster.holds.make(made) == ()
+    assert cluster.holds.held("default") == cluster.holds.held() == (1, 300, 300)
+    assert [seat.id for seat in cluster.holds.seats_of("uid-default-p5")] == ["uid-h/5"]
+    assert cluster.apply(Change(kind=Kind.HOLDS, key="h", value=made))[0].closed == ()

@@ -28,6 +28,7 @@ from solver.domain import (
     PodGroup,
     Reason,
     ResourceSlice,
+    Seat,
     StorageClass,
     VolumeAttachment,
 )
@@ -127,7 +128,8 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     An object as the cluster cache showed it before and after, assumptions laid over both; None where there was none.
 
     `key` is written as in `Change`. `conflict` is set where the watch contradicted an assumption, which is dropped
-    then: the pod was bound to another node, or the claim was allocated otherwise.
+    then: the pod was bound to another node, or the claim was allocated otherwise. `closed` are places of DeviceHolds
+    that hold nothing any more since: pods wait for what they had.
     """
 
     kind: Kind
@@ -135,6 +137,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     before: Object | None
     after: Object | None
     conflict: Reason | None = None
+    closed: tuple[Seat, ...] = ()
 
 
 def is_at_least(version: str, other: str) -> bool:

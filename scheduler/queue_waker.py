@@ -7,10 +7,10 @@ from typing import Final
 
 from scheduler.change import Object
 from scheduler.cluster import Cluster, Transition
-from scheduler.cluster.holds.held_releases import heirs
+from scheduler.cluster.holds.held_releases import ends_of, heirs
 from scheduler.observe import logs
 from scheduler.queue import SchedulingQueue
-from solver.domain import DeviceHold, NodeReservation
+from solver.domain import DeviceHold, NodeReservation, Seat
 
 MOST_AT_ONCE: Final = 512
 """Transitions that are followed in one step of the event loop: some ten milliseconds."""
@@ -30,8 +30,8 @@ class QueueWaker:
         self._clock: Final = clock
         self._reserved: dict[str, NodeReservation] = {}
         """The reservations that the log has told of, by the uid of their first pod."""
-        self._waiting: Final[deque[Transition]] = deque()
-        """Transitions whose turn comes after other tasks of the event loop had theirs."""
+        self._waiting: Final[deque[Transition | Seat]] = deque()
+        """Transitions, and places that they have closed, whose turn comes after other tasks had theirs."""
 
     def wake(self, transitions: Sequence[Transition]) -> None:
         """
@@ -40,14 +40,19 @@ class QueueWaker:
         One object may end what thousands of pods wait for, as a DeviceHold does: so many are followed in turns.
         """
         is_going_on = bool(self._waiting)
-        self._waiting.extend(transitions)
+        for each in transitions:
+            self._waiting.extend((each, *each.closed))
         if not is_going_on:
             self._go_on()
 
     def _go_on(self) -> None:
         try:
-            for transition in [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_AT_ONCE))]:
-                self._follow(transition)
+            followed = 0
+            while self._waiting and followed < MOST_AT_ONCE:
+                first = self._waiting.popleft()
+                for each in ends_of(first) if isinstance(first, Seat) else (first,):
+                    followed += 1
+                    self._follow(each)
         finally:  # where one raises, the next ones have their turn all the same
             self.changed.set()
             if self._waiting:
@@ -68,7 +73,7 @@ class QueueWaker:
     def _room_held(self, before: Object | None, after: DeviceHold) -> None:
         """Retry the pods that a hold is for when the watch shows it, which says its uid."""
         if not isinstance(before, DeviceHold) or before.uid != after.uid:
-            self._queue.room_held({place.pods for place in after.open_places}, self._clock())
+            self._queue.room_held(place.pods for place in after.open_places)
 
     def preemption_given_up(self, transitions: Sequence[Transition]) -> None:
         """Let other preemptors try the victims of a preemption that is given up."""

@@ -47,6 +47,8 @@ def _pods_against(store: ObjectStore, pod: Pod, node: Node) -> Iterator[PodId]:
 
 def _pods_excluded_by(store: ObjectStore, pod: Pod, node: Node) -> Iterator[PodId]:
     """Return pods that the anti-affinity of a pod selects: on the node, and recent pods in its topology domains."""
+    if not pod.anti_affinity:
+        return
     labels = dict(node.labels)
     by_key: dict[str, SelectorIndex[PodAffinityTerm]] = {}
     for term in pod.anti_affinity:

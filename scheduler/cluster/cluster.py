@@ -357,10 +357,10 @@ class Cluster:
             self._storage.forget(before.uid)  # its volumes are bound, or are not bound any more
         self._nominations.confirm(key, after)
         if before is None or (after is not None and after.uid == before.uid):
-            return self._refresh_pod(key, conflict)
+            return (self._refresh_pod(key, conflict),)
         self._assume_cache.forget_consumer(before.uid, before.claim_ids)
         claims = (*before.claim_ids, *self._assume_cache.pod_gone(before.uid))
-        return (*self._refresh_pod(key, conflict), *self._refresh((), claims))
+        return (self._refresh_pod(key, conflict), *self._refresh((), claims))
 
     def _apply_claim(self, key: ClaimId, after: Claim | None) -> tuple[Transition, ...]:
         if self.store.claims.get(key) == after:
@@ -380,16 +380,16 @@ class Cluster:
     def _refresh(self, pods: Iterable[PodId], claims: Iterable[ClaimId]) -> tuple[Transition, ...]:
         """Apply the assumptions to these objects again; return a transition for each that changed."""
         transitions = [self._refresh_claim(key) for key in claims]
-        transitions += [each for key in pods for each in self._refresh_pod(key)]
-        return tuple(each for each in transitions if each.before != each.after)
+        transitions += map(self._refresh_pod, pods)
+        return tuple(each for each in transitions if each.closed or each.before != each.after)
 
-    def _refresh_pod(self, key: PodId, conflict: Reason | None = None) -> tuple[Transition, ...]:
-        """Apply the assumptions to a pod again; the places that it closes come after its own transition."""
+    def _refresh_pod(self, key: PodId, conflict: Reason | None = None) -> Transition:
+        """Apply the assumptions to a pod again."""
         pod = self.store.pods.get(key)
         shown = self._nominations.overlay(self._assume_cache.overlay_pod(pod)) if pod is not None else None
         before = self.store.set_assumed_pod(key, shown)
-        own = Transition(kind=Kind.PODS, key=str(key), before=before, after=shown, conflict=conflict)
-        return (own, *self.holds.pod_changed(key, shown, is_seen=pod is not None and bool(pod.node_name)))
+        closed = self.holds.pod_changed(key, shown, is_seen=pod is not None and bool(pod.node_name))
+        return Transition(kind=Kind.PODS, key=str(key), before=before, after=shown, conflict=conflict, closed=closed)
 
     def _refresh_claim(self, key: ClaimId, conflict: Reason | None = None) -> Transition:
         claim = self.store.claims.get(key)

@@ -5,7 +5,7 @@ The first also gives pools as the checker reads them. The second also gives cons
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -24,6 +24,9 @@ from solver.domain import (
     consumed_counters,
 )
 from solver.verify import Pools
+
+DevicePart = DeviceId | PoolId
+"""A device; or its pool, where that publishes counters: what one device draws, others lack (KEP-4815)."""
 
 
 class Listing(NamedTuple):
@@ -44,13 +47,15 @@ class SliceIndex:
     A changed slice costs O(its devices). The pools of recent commit checks are kept as the checker reads them.
     """
 
-    __slots__ = ("_checked", "_generations", "_listed_by", "_pools", "_recent")
+    __slots__ = ("_checked", "_counting", "_generations", "_listed_by", "_pools", "_recent")
 
     def __init__(self) -> None:
         self._pools: dict[PoolId, dict[str, ResourceSlice]] = {}
         self._generations: Final[defaultdict[PoolId, Counter[int]]] = defaultdict(Counter)
         """How many slices a pool has of each generation."""
         self._listed_by: dict[DeviceId, tuple[ResourceSlice, ...]] = {}
+        self._counting: Final[dict[PoolId, int]] = {}
+        """How many slices a pool has that publish counters."""
         self._checked: Final = Pools()
         self._recent: Final[dict[PoolId, None]] = {}
         """The pools in `_checked`, the last asked for at the end."""
@@ -64,6 +69,7 @@ class SliceIndex:
         if after is not None:
             self._pools.setdefault(after.pool_id, {})[after.name] = after
             self._generations[after.pool_id][after.generation] += 1
+            table.add(self._counting, after.pool_id, bool(after.counter_sets))
             if after.pool_id in self._recent:
                 self._checked.replace(None, after)
             for device in device_ids(after):
@@ -92,6 +98,10 @@ class SliceIndex:
         newest = max(slices, key=lambda each: (each.generation, each.name))
         return Listing(newest, next(each for each in newest.devices if each.name == device.device))
 
+    def parts_of(self, devices: Iterable[DeviceId]) -> dict[DevicePart, None]:
+        """Return what the holders of some devices may have in common with others: see `DevicePart`."""
+        return {each.pool_id if each.pool_id in self._counting else each: None for each in devices}
+
     def awaits_others(self, each: ResourceSlice) -> bool:
         """Whether a slice is of the newest generation of its pool and not all of these are there."""
         generations = self._generations.get(each.pool_id)
@@ -102,6 +112,7 @@ class SliceIndex:
     def _remove(self, before: ResourceSlice) -> None:
         slices, generations = self._pools[before.pool_id], self._generations[before.pool_id]
         del slices[before.name]
+        table.add(self._counting, before.pool_id, -bool(before.counter_sets))
         generations[before.generation] -= 1
         if not generations[before.generation]:
             del generations[before.generation]

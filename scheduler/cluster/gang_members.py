@@ -144,19 +144,20 @@ class GangMembers:
             self.pods[after.id] = after
             return False
         if before is not None:
+            self._count(before, -1)
+        if before is not None and (after is None or _written(before) != _written(after)):
             self._remove(before)
-        if after is not None:
+        if after is not None and (before is None or _written(before) != _written(after)):
             self._add(after)
+        if after is not None:
+            self.pods[after.id] = after
+            self._count(after, 1)
         return True
 
     def _add(self, pod: Pod) -> None:
-        self.pods[pod.id] = pod
         self.uids.add(pod.uid)
         self.priorities.add(pod.priority, pod.id)
         self.policies.add(pod.preemption_policy, pod.id)
-        self._count(pod, 1)
-        if _is_unplaced(pod):
-            self.schedulers.add(pod.scheduler_name, pod.id)
         if pod.gang_note is not None:
             if pod.gang_note.invalid:
                 self.invalid.add(pod.id)
@@ -170,9 +171,6 @@ class GangMembers:
         self.uids.discard(pod.uid)
         self.priorities.discard(pod.priority, pod.id)
         self.policies.discard(pod.preemption_policy, pod.id)
-        self._count(pod, -1)
-        if _is_unplaced(pod):
-            self.schedulers.discard(pod.scheduler_name, pod.id)
         if pod.gang_note is not None:
             self.invalid.discard(pod.id)
             if pod.gang_note.min_count:
@@ -184,10 +182,17 @@ class GangMembers:
         self.existing += sign * (not pod.is_deleting)
         self.placed += sign * bool(pod.node_name)
         self.running += sign * (bool(pod.node_name) and not pod.is_deleting)
+        if _is_unplaced(pod):
+            (self.schedulers.add if sign > 0 else self.schedulers.discard)(pod.scheduler_name, pod.id)
         if _is_unplaced(pod) and not pod.scheduling_gates:
             self._waiting[pod.scheduler_name] += sign
             if not self._waiting[pod.scheduler_name]:
                 del self._waiting[pod.scheduler_name]
+
+
+def _written(pod: Pod) -> tuple[object, ...]:
+    """Return what a member says of itself and its gang, whatever becomes of it."""
+    return pod.uid, pod.priority, pod.preemption_policy, pod.gang_note
 
 
 def _is_unplaced(pod: Pod) -> bool:

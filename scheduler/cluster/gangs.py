@@ -82,7 +82,9 @@ class GangIndex:
     def _replace(self, gang: GangId | None, before: Pod | None, after: Pod | None) -> None:
         if gang is None:
             return
-        roster = self._members.setdefault(gang, GangMembers())
+        roster = self._members.get(gang)
+        if roster is None:
+            roster = self._members[gang] = GangMembers()
         if not roster.replace(before, after):
             return
         self._composed.pop(gang, None)

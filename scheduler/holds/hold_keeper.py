@@ -11,7 +11,7 @@ import contextlib
 import math
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ import msgspec
 from scheduler.backoff import Cooldown
 from scheduler.change import Kind, Transition
 from scheduler.cluster import Cluster
+from scheduler.cluster.devices import DevicePart
 from scheduler.cluster.holds.held_conflicts import lost_seats
 from scheduler.holds.hold_bounds import HoldBounds, first_objection
 from scheduler.holds.hold_owners import HoldOwners
@@ -33,7 +34,7 @@ from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined, together
 from scheduler.settings import HoldLimits
-from solver.domain import Claim, DeviceHold, HeldPlace, Pod, PoolId, Seat
+from solver.domain import Claim, DeviceHold, DeviceId, HeldPlace, Pod, Seat
 
 _PERIOD_SECONDS: Final = 1.0
 """Between two looks at deadlines and owners."""
@@ -43,6 +44,8 @@ _NOTE_SECONDS: Final = 1.0
 """Between two notes of what was used up of a hold: each writes all of it, and pods say it meanwhile."""
 _AGAIN_SECONDS: Final = 5.0
 """A write that the watch does not show is sent again after this time."""
+_MOST_DEVICES: Final = 50
+"""Devices whose places are looked at together."""
 _LATE_SECONDS: Final = 60.0
 """After its deadline, a hold that no watch has shown by then was never made."""
 
@@ -87,8 +90,8 @@ class HoldKeeper:
         """Writes by uid and version of the hold ("" for its deletion)."""
         self._noted: Final[Cooldown[str]] = Cooldown(_NOTE_SECONDS, clock)
         self._nodes: Final[dict[str, None]] = {}
-        self._pools: Final[dict[PoolId, None]] = {}
-        """Nodes and pools of which others may have got held room."""
+        self._parts: Final[dict[DevicePart, None]] = {}
+        """Nodes and devices of which others may have got held room."""
         self._changed: Final = asyncio.Event()
         self._is_leading = False
 
@@ -211,7 +214,7 @@ class HoldKeeper:
                 else:
                     self._see_end_of(pod)
             elif each.kind is Kind.CLAIMS and isinstance(claim := each.after, Claim) and claim.allocation is not None:
-                self._suspect((), dict.fromkeys(result.device.pool_id for result in claim.allocation.results))
+                self._suspect((), (result.device for result in claim.allocation.results))
 
     def _see_end_of(self, pod: Pod) -> None:
         """A pod is gone: what it owns ends, and places that are for it alone are lost."""
@@ -233,7 +236,7 @@ class HoldKeeper:
             self._tell(HoldNews(before, *self._ends.pop(before.uid, (HoldEnding.DELETED, ""))))
         self._release_unwanted(transition.key)
         if isinstance(after, DeviceHold) and not isinstance(before, DeviceHold):
-            self._suspect([each.node for each in after.places], _pools(after.places))
+            self._suspect((each.node for each in after.places), _devices(after.places))
             self._begin()
         self._changed.set()
 
@@ -241,11 +244,12 @@ class HoldKeeper:
         for tell in self.on_begin:
             tell()
 
-    def _suspect(self, nodes: Iterable[str], pools: Iterable[PoolId]) -> None:
-        """Look at the places on some nodes and in some pools: others may have got their room."""
+    def _suspect(self, nodes: Iterable[str], devices: Iterable[DeviceId]) -> None:
+        """Look at the places on some nodes and with some devices: others may have got their room."""
+        parts = self._cluster.store.slice_index.parts_of(devices)
         self._nodes.update((each, None) for each in nodes if self._cluster.holds.seats_on(each))
-        self._pools.update((each, None) for each in pools if any(self._cluster.holds.seats_in((each,))))
-        if self._nodes or self._pools:
+        self._parts.update((each, None) for each in parts if self._cluster.holds.has_seats_with(each))
+        if self._nodes or self._parts:
             self._changed.set()
 
     def _tell(self, news: HoldNews) -> None:
@@ -267,7 +271,8 @@ class HoldKeeper:
         """Follow all holds to their ends; return when no write may start any more."""
         self._is_leading = True
         holds = self._cluster.holds.values()
-        self._suspect((each.node for hold in holds for each in hold.places), _pools(p for h in holds for p in h.places))
+        for hold in holds:
+            self._suspect((each.node for each in hold.places), _devices(hold.places))
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_PERIOD_SECONDS):
@@ -297,14 +302,14 @@ class HoldKeeper:
         await together([*map(self._delete, ended), *map(self._write_status, holds)])
 
     async def _note_lost(self) -> None:
-        """Find the places that others have now: one node or pool at a time, which is all that a rule reads."""
-        nodes, pools = tuple(self._nodes), tuple(self._pools)
+        """Find the places that others have now: those of one node, or with some devices, at a time."""
+        nodes, parts = tuple(self._nodes), tuple(self._parts)
         self._nodes.clear()
-        self._pools.clear()
-        parts = (*(((node,), ()) for node in nodes), *(((), (pool,)) for pool in pools))
-        async for part in LoopTurns().each(parts):
+        self._parts.clear()
+        some = (parts[first : first + _MOST_DEVICES] for first in range(0, len(parts), _MOST_DEVICES))
+        async for near in LoopTurns().each((*(((node,), ()) for node in nodes), *(((), each) for each in some))):
             with self._confined():
-                for seat, message in tuple(lost_seats(self._cluster.store, self._cluster.holds, *part)):
+                for seat, message in tuple(lost_seats(self._cluster.store, self._cluster.holds, *near)):
                     self._give_up(seat, message)
 
     def _is_watched(self, hold: DeviceHold) -> bool:
@@ -357,5 +362,5 @@ class HoldKeeper:
                 _log.warning(logs.HOLD_WRITE_FAILED, hold=hold.name, error=str(error))
 
 
-def _pools(places: Iterable[HeldPlace]) -> dict[PoolId, None]:
-    return dict.fromkeys(pool for place in places for pool in place.pools)
+def _devices(places: Iterable[HeldPlace]) -> Iterator[DeviceId]:
+    return (each.device for place in places for each in place.devices)

@@ -19,7 +19,7 @@ from scheduler.kube import encode, paths, writes
 from scheduler.kube.api_versions import OWN_VERSION
 from scheduler.kube.client import MERGE_PATCH, Client
 from scheduler.kube.decode import json_parts
-from scheduler.kube.decode.objects import decode
+from scheduler.kube.decode.objects import Identity, decode, identify
 from scheduler.kube.errors import AnswerLost, Conflict, DecodeError
 from scheduler.kube.writes import WRITE_SECONDS
 from scheduler.unreadable import cut
@@ -37,6 +37,7 @@ from solver.domain import (
 from solver.domain.quantity import amount_of
 
 Json = dict[str, Any]
+_Requests = tuple[tuple[str, int], ...]
 
 MOST_BYTES: Final = 1_400_000
 """The largest body of a hold: etcd takes requests of 1.5 MiB, and the server adds what it knows of the fields."""
@@ -101,10 +102,13 @@ def _owner(owner: HoldOwner) -> Json:
 
 def _groups(places: Iterable[HeldPlace]) -> Iterator[Json]:
     """Group neighbours that are alike but for node and devices; the order of the places is kept."""
+    amounts: dict[_Requests, Json] = {}  # thousands of groups may ask for the same
     for (pods, requests, ports), group in groupby(places, lambda each: (each.pods, each.requests, each.host_ports)):
+        if requests not in amounts:
+            amounts[requests] = {name: amount_of(name, amount) for name, amount in requests}
         alike = {
             "pods": _matcher(pods),
-            "requests": {name: amount_of(name, amount) for name, amount in requests},
+            "requests": amounts[requests],
             **({"hostPorts": [_port(each) for each in ports]} if ports else {}),
         }
         own = list(group)
@@ -149,13 +153,18 @@ def _devices(devices: Iterable[PlaceDevice]) -> Iterator[Json]:
 
 
 async def create_hold(client: Client, hold: DeviceHold, *, timeout_seconds: float = WRITE_SECONDS) -> DeviceHold:
-    """Create a hold and return it as stored. `Conflict` where the name is taken, also by an earlier try."""
+    """
+    Create a hold and return it with the uid and version that it got, of which alone the answer is read.
+
+    `Conflict` where the name is taken, also by an earlier try.
+    """
     body = encoded(hold)
     answer = await client.request("POST", paths.HOLDS, body=body, timeout_seconds=timeout_seconds)
     try:
-        return _decoded(hold.name, answer)
+        _, uid, version = _identified(hold.name, identify(answer))
     except DecodeError as error:
         raise AnswerLost(f"POST {paths.HOLDS}: the answer cannot be read: {error}") from error
+    return msgspec.structs.replace(hold, uid=uid, resource_version=version)
 
 
 async def read_hold(client: Client, name: str, *, timeout_seconds: float = WRITE_SECONDS) -> DeviceHold | None:
@@ -164,9 +173,15 @@ async def read_hold(client: Client, name: str, *, timeout_seconds: float = WRITE
 
 
 def _decoded(name: str, body: bytes) -> DeviceHold:
-    """Decode a hold. Raises DecodeError where it is another object, such as a Status that a proxy has made."""
+    """Decode a hold. Raises DecodeError where it is another object."""
     found = cast("DeviceHold", decode(Kind.HOLDS, body))
-    if found.name != name or not found.uid:
+    _identified(name, Identity(found.name, found.uid, found.resource_version))
+    return found
+
+
+def _identified(name: str, found: Identity) -> Identity:
+    """Return what identifies a hold. Raises DecodeError where it is another object, such as a proxy's Status."""
+    if found.key != name or not found.uid:
         raise DecodeError(Kind.HOLDS.value, name, "metadata", "the answer is another object")
     return found
 

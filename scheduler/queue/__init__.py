@@ -10,6 +10,7 @@ takes batches, and puts back what was not placed. Of what a pod needs only the r
     active_queue         activeQ: fair shares of namespaces, quotas of new and of retried pods
     backoff_queue        backoffQ: by the end of the backoff, and in the order of the queue
     unschedulable_pods   unschedulable pods by reason, and which of them were hinted
+    room_hints           pods that are tried because of held room
     freed_resources      what events have freed and no pod has taken: for how many pods a hint is worth an attempt
     cluster_events       a change of an object → cluster events
     queueing_hints       cluster event × reason → which pods are hinted: a table

@@ -4,7 +4,7 @@ A pod of the scheduling queue: its states, the events that move it, and the tabl
 `TRANSITIONS` is the table of requested states. Only `pod_queues.PodQueues` moves a pod; its PreEnqueue may gate it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -201,6 +201,10 @@ class PodIdsByKey(Generic[K]):
 
     def __contains__(self, key: object) -> bool:
         return key in self._pods
+
+    def keys(self) -> Collection[K]:
+        """Return what pods name."""
+        return self._pods.keys()
 
     def pods(self, key: K) -> tuple[PodId, ...]:
         """Return the pods that name a key."""

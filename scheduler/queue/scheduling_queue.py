@@ -30,14 +30,14 @@ from scheduler.queue.equivalence import INITIAL_QUOTA, KeyOf, no_key
 from scheduler.queue.gangs import QueuedGangs
 from scheduler.queue.pod_queues import MOST_MOVES, PodQueues
 from scheduler.queue.queued_pod import PodIdsByKey, PodState, QueuedPod, QueueEvent
-from scheduler.queue.queueing_hints import CLAIM_EVENTS, HELD_EVENTS, HINTED_BY_HELD, QUEUEING_HINTS, RETRIED
+from scheduler.queue.queueing_hints import CLAIM_EVENTS, HELD_EVENTS, QUEUEING_HINTS, RETRIED
+from scheduler.queue.room_hints import RoomHints
 from solver.domain import (
     Batch,
     Claim,
     ClaimId,
     ClusterEvent,
     GangId,
-    MatcherIndex,
     Node,
     Pod,
     PodId,
@@ -48,6 +48,8 @@ from solver.domain import (
     VolumeClaimId,
 )
 
+_MOST_HELD: Final = MOST_MOVES // 2
+"""Pods that one call looks at because of held room."""
 AnyClaim = ClaimId | VolumeClaimId
 """A claim for devices and one for a volume may have the same name."""
 
@@ -56,9 +58,10 @@ class SchedulingQueue:
     """
     Pods that this scheduler has to place. Times are seconds of one monotonic clock of the caller's.
 
-    No call's work grows with the number of unschedulable pods, unless room is held for some: a hint marks all pods with
-    a reason at once, and `take_batch` moves a bounded number of marked pods. Of equal pods with the same reasons only
-    the representatives are marked (`equivalence`): `key_of` says which pods are equal, by default none.
+    No call's work grows with the number of unschedulable pods: a hint marks all pods with a reason at once, and
+    `take_batch` moves a bounded number of marked pods, and of those that held room concerns. Of equal pods with the
+    same reasons only the representatives are marked (`equivalence`): `key_of` says which pods are equal, by default
+    none.
     """
 
     def __init__(
@@ -79,8 +82,7 @@ class SchedulingQueue:
         self._changed_gangs: Final[dict[GangId, None]] = {}
         """Gangs that lack members, and not the same ones as before."""
         self._queues: Final = PodQueues(self._gangs, backoff or Backoff(), key_of, flush_seconds, gang_report_seconds)
-        self._heirs: Final[dict[str, Seat]] = {}
-        """Places that have all of what came free since the last batch, by `Seat.id`."""
+        self._room_hints: Final = RoomHints(self._queues)
         self._next_victim_at = float("inf")
         self._sharing_quota: Final = sharing_quota
 
@@ -120,6 +122,7 @@ class SchedulingQueue:
         if queued is None:
             self._queues.add(pod, now)
             self._claim_users.add(pod)
+            self._room_hints.add(pod)
             self._gangs.add(pod)
             self._gang_changed(pod.gang)
             return
@@ -129,6 +132,7 @@ class SchedulingQueue:
             self._gangs.add(pod)
             self._gang_changed(pod.gang)
         self._claim_users.replace(known, pod)
+        self._room_hints.replace(known, pod)
         self._queues.update(queued, pod, now, is_own_write=_is_own_write(known, pod))
 
     def remove(self, pod: PodId) -> None:
@@ -137,6 +141,7 @@ class SchedulingQueue:
         if queued is not None:
             self._leave_gang(queued.pod)
             self._claim_users.discard(queued.pod)
+            self._room_hints.discard(queued.pod)
 
     def drop(self, pod: PodId) -> None:
         """Remove a pod that raised while it was added, so that only some of the indexes may have it."""
@@ -159,7 +164,7 @@ class SchedulingQueue:
         """
         self._report_changed_gangs(now)
         self._hint_preemptors(now)
-        self._hint_heirs()
+        self._room_hints.follow(now, _MOST_HELD)
         queues = self._queues
         queues.advance(now)
         number, order = queues.unschedulable.next_number(), queues.active.pop_order(limit)
@@ -290,7 +295,7 @@ class SchedulingQueue:
         if ClusterEvent.DEVICES_FREED in events and claim is not None:
             self._queues.unschedulable.hint_namespaces(self._sharing_quota(claim.namespace))
         if heirs:
-            self._heirs.update({seat.id: seat for seat in heirs})
+            self._room_hints.freed(heirs)
             self._hint_for(events - HELD_EVENTS, transition, None)
         else:
             self._hint_for(events, transition, self._queues.freed.see(transition, number))
@@ -320,18 +325,15 @@ class SchedulingQueue:
         if queued is not None:
             self._queues.victims_gone(queued, now)
 
-    def room_held(self, matchers: Collection[PodMatcher], now: float) -> None:
-        """Retry pods at once for which room is held now: what they failed at is no matter any more."""
-        index = MatcherIndex(matchers)
-        for queued in self.pods():
-            if queued.state is not PodState.GATED and index.selecting(queued.pod):
-                self._queues.update(queued, queued.pod, now, is_own_write=False)
+    def room_held(self, matchers: Iterable[PodMatcher]) -> None:
+        """Have pods retried for which room is held now: what they failed at is no matter any more."""
+        self._room_hints.held(matchers)
 
     def next_due(self, now: float) -> float | None:
         """Return the time from which `take_batch` may have pods: now, later, or None where no time can be given."""
         self._report_changed_gangs(now)
-        self._hint_heirs()
-        due = now if self._changed_gangs else self._queues.due(now)
+        self._room_hints.follow(now, _MOST_HELD)
+        due = now if self._changed_gangs or self._room_hints else self._queues.due(now)
         at = self._next_victim_at if due is None else min(due, self._next_victim_at)
         return max(now, at) if at < float("inf") else None
 
@@ -343,15 +345,6 @@ class SchedulingQueue:
         if self._next_victim_at <= now:
             self._next_victim_at = float("inf")
             self._hint_apart(ClusterEvent.VICTIM_AVAILABLE)
-
-    def _hint_heirs(self) -> None:
-        """Hint the pods that may have what came free and is held; all at once, however much that is."""
-        seats, index = list(self._heirs.values()), MatcherIndex({each.place.pods for each in self._heirs.values()})
-        lowest = min((seat.hold.priority for seat in seats), default=0)
-        self._heirs.clear()
-        for queued in self.pods() if seats else ():
-            if queued.pod.priority > lowest or index.selecting(queued.pod):
-                self._queues.hint(queued, HINTED_BY_HELD)
 
     def _hint_apart(self, event: ClusterEvent) -> None:
         """Hint for an event that comes of no transition."""

@@ -73,15 +73,18 @@ from solver.domain.gang import (
 )
 from solver.domain.holds import (
     MATCHED_ANNOTATIONS,
+    OF_LABEL,
     PLACE_ANNOTATION,
     DeviceHold,
     HeldPlace,
     HoldOwner,
     LostPlace,
     MatcherIndex,
+    MatchKey,
     PlaceDevice,
     PodMatcher,
     Seat,
+    match_keys,
     open_seats,
     with_used,
 )

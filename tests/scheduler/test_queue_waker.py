@@ -17,21 +17,23 @@ PLACES = 2000
 
 
 class CountingQueue(SchedulingQueue):
-    """Counts what it is told."""
+    """Notes what it is told."""
 
-    told = 0
-    defects = 0
-    """So many calls raise."""
+    def __init__(self, defects: int = 0) -> None:
+        """So many calls raise."""
+        super().__init__(["dovetail"])
+        self.told: list[str] = []
+        self._defects = defects
 
     def wake(self, transition: Transition, heirs: Collection[Seat] = ()) -> None:
-        self.told += 1
-        if self.told <= self.defects:
+        self.told.append(transition.key)
+        if len(self.told) <= self._defects:
             raise ZeroDivisionError("a defect")
         super().wake(transition, heirs)
 
 
 async def test_the_end_of_a_large_hold_is_followed_in_turns_to_the_last_place() -> None:
-    cluster, queue, now = Cluster(), CountingQueue(["dovetail"]), 0.0
+    cluster, queue, now = Cluster(), CountingQueue(), 0.0
     waker = QueueWaker(cluster, queue, lambda: now)
     pod = b.pod("waits", cpu=1)
     queue.offer(pod, now)
@@ -42,27 +44,30 @@ async def test_the_end_of_a_large_hold_is_followed_in_turns_to_the_last_place() 
     transitions = cluster.apply(Change(kind=Kind.HOLDS, key="large", value=None))
 
     waker.wake(transitions)
-    steps = [queue.told]
-    waker.wake(transitions[:1])  # what comes meanwhile waits for its turn
-    while queue.told < len(transitions) + 1:
+    steps, all_told = [len(queue.told)], 1 + 2 * PLACES + 1  # the hold, a pod and a claim for each place, and "later"
+    waker.wake(cluster.apply(Change(kind=Kind.NODES, key="later", value=b.node("later"))))  # waits for its turn
+    while len(queue.told) < all_told:
         await asyncio.sleep(0)
-        steps.append(queue.told)
+        steps.append(len(queue.told))
 
-    assert len(transitions) >= 2 * PLACES
-    assert max(after - before for before, after in zip((0, *steps), steps, strict=False)) <= MOST_AT_ONCE
+    assert queue.told[0] == "large"
+    assert queue.told[-1] == "later"
+    held = [f"{b.NAMESPACE}/held by large/{n}" for n in range(PLACES) for _ in range(2)]
+    assert sorted(queue.told[1:-1]) == sorted(held)
+    assert max(after - before for before, after in zip((0, *steps), steps, strict=False)) <= MOST_AT_ONCE + 1
     assert len(steps) > 4
     assert waker.changed.is_set()
     assert queue.take_batch(now + 60.0, 10).pods == (pod,)
 
 
 async def test_where_one_change_raises_the_next_ones_have_their_turn() -> None:
-    cluster, queue = Cluster(), CountingQueue(["dovetail"])
-    queue.defects = 1
+    cluster, queue = Cluster(), CountingQueue(defects=1)
     waker = QueueWaker(cluster, queue, lambda: 0.0)
     nodes = [Change(kind=Kind.NODES, key=f"n{at}", value=b.node(f"n{at}")) for at in range(MOST_AT_ONCE + 10)]
     with pytest.raises(ZeroDivisionError):
         waker.wake([transition for change in nodes for transition in cluster.apply(change)])
     await asyncio.sleep(0)
-    assert queue.told == 1 + 10  # those of the same step are lost, as they are with the object that raised
+    assert queue.told == ["n0", *(each.key for each in nodes[1 : MOST_AT_ONCE + 1])]
     waker.wake(cluster.apply(Change(kind=Kind.NODES, key="later", value=b.node("later"))))
-    assert queue.told == 1 + 10 + 1
+    await asyncio.sleep(0)
+    assert queue.told == [*(each.key for each in nodes), "later"]

@@ -211,7 +211,7 @@ class HoldStage:
 
     def freed(self) -> int:
         """Count the places of which waiting pods were told that they are free."""
-        return sum(each.kind is Kind.PODS and each.after is None and "held by " in each.key for each in self.woken)
+        return sum(len(each.closed) for each in self.woken)
 
 
 def request(*places: HeldPlace, name: str = "", seconds: float = 60.0, **fields: object) -> HoldRequest:

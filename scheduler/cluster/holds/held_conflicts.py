@@ -2,7 +2,8 @@
 Held room beside everything else: whether a hold can be made, which places are lost, and what a unit would take of them.
 
 One rule for all three, the checker's (`solver.verify.misfits`): the places are compared with pods, claims and places of
-other holds on their nodes and in their pools. What a pod that a place is for has allocated already is the place's own.
+other holds on their nodes and with their devices (`DevicePart`). What a pod that a place is for has allocated already
+is the place's own.
 """
 
 from collections import defaultdict
@@ -10,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
+from scheduler.cluster.devices import DevicePart
 from scheduler.cluster.holds.hold_cache import HoldCache
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_index import holds_node
@@ -27,16 +29,16 @@ def objections(store: ObjectStore, holds: HoldCache, hold: DeviceHold) -> Iterat
     """
     Return why the room of a hold that is being made, or is to be, cannot be held; some of its places at a time.
 
-    Places of one node or one pool come together, others some dozen at a time. Between them the caller may pause: what
-    is in the cache by then keeps others from the room. Pods and claims count as assumed, except those that will leave
-    the room. So do nominated pods, except those of a lower priority than the hold. Of holds that are being made, those
-    count that were made before this one: of two that overlap, the first one gets the room.
+    Places of one node or with one device come together, others some dozen at a time. Between them the caller may
+    pause: what is in the cache by then keeps others from the room. Pods and claims count as assumed, except those that
+    will leave the room. So do nominated pods, except those of a lower priority than the hold. Of holds that are being
+    made, those count that were made before this one: of two that overlap, the first one gets the room.
     """
-    for own in _related(open_seats((hold,))):
+    for own in _related(store, open_seats((hold,))):
         nodes = dict.fromkeys(seat.place.node for seat in own)
-        near = (*(seat for name in nodes for seat in holds.seats_on(name)), *holds.seats_in(_pools(own)))
+        near = _seats_near(holds, nodes, store.slice_index.parts_of(_devices(own)))
         later = holds.made_after(hold.name)
-        beside = {seat.id: seat for seat in near if seat.hold.key != hold.key and seat.hold.name not in later}
+        beside = {seat.id: seat for seat in near.values() if seat.hold.key != hold.key and seat.hold.name not in later}
         waiting = [
             pod for name in nodes for pod in store.nominated_to.get(name, {}).values() if pod.priority >= hold.priority
         ]
@@ -45,20 +47,21 @@ def objections(store: ObjectStore, holds: HoldCache, hold: DeviceHold) -> Iterat
         yield tuple(dict.fromkeys(_misfits(store, (*beside.values(), *own), stays, waiting)))
 
 
-def _related(seats: Sequence[Seat]) -> Iterator[list[Seat]]:
-    """Divide places so that those of one node or one pool are together, and otherwise into few."""
+def _related(store: ObjectStore, seats: Sequence[Seat]) -> Iterator[list[Seat]]:
+    """Divide places so that those of one node or with one device are together, and otherwise into few."""
     by_part = defaultdict[object, list[int]](list)
-    for index, seat in enumerate(seats):
-        for part in (seat.place.node, *seat.place.pools):
+    parts_of = [(seat.place.node, *store.slice_index.parts_of(_devices((seat,)))) for seat in seats]
+    for index, parts in enumerate(parts_of):
+        for part in parts:
             by_part[part].append(index)
     seen, found = set[int](), list[Seat]()
     for first in range(len(seats)):
         reached = [] if first in seen else [first]
         seen.update(reached)
         while reached:
-            seat = seats[reached.pop()]
-            found.append(seat)
-            near = (each for part in (seat.place.node, *seat.place.pools) for each in by_part.pop(part, ()))
+            index = reached.pop()
+            found.append(seats[index])
+            near = (each for part in parts_of[index] for each in by_part.pop(part, ()))
             fresh = [each for each in dict.fromkeys(near) if each not in seen]
             seen.update(fresh)
             reached += fresh
@@ -70,21 +73,23 @@ def _related(seats: Sequence[Seat]) -> Iterator[list[Seat]]:
 
 
 def lost_seats(
-    store: ObjectStore, holds: HoldCache, nodes: Iterable[str], pools: Iterable[PoolId]
+    store: ObjectStore, holds: HoldCache, nodes: Iterable[str], parts: Iterable[DevicePart]
 ) -> Iterator[tuple[Seat, str]]:
     """
-    Return the open places, on some nodes or with devices of some pools, that others have now; with the reason of each.
+    Return the open places, on some nodes or with some devices, that others have now; with the reason of each.
 
     Only pods that the watch shows on their nodes count, and their claims: what is assumed may still be rolled back.
     Pods that leave their room to a hold do not count. Of several places that do not all fit, those of the highest
     priority stay, and of equals those of the first names. Places of a hold that cannot be read completely are never
     given up: they may stand for more than they need.
     """
-    found = {seat.id: seat for name in nodes for seat in holds.seats_on(name)}
-    found |= {seat.id: seat for seat in holds.seats_in(pools)}
-    readable = (seat for seat in found.values() if not seat.hold.invalid)
-    ranked = sorted(readable, key=lambda seat: (-seat.hold.priority, seat.hold.name, seat.place.index))
+    readable = [seat for seat in _seats_near(holds, nodes, parts).values() if not seat.hold.invalid]
+    for related in _related(store, readable):
+        yield from _lost_of(store, related)
 
+
+def _lost_of(store: ObjectStore, seats: Sequence[Seat]) -> Iterator[tuple[Seat, str]]:
+    ranked = sorted(seats, key=lambda seat: (-seat.hold.priority, seat.hold.name, seat.place.index))
     leaving = {uid for seat in ranked for uid in seat.hold.departing}
 
     def is_seen(pod: Pod | None) -> bool:
@@ -125,9 +130,9 @@ def unit_conflicts(store: ObjectStore, holds: HoldCache, unit: Unit) -> tuple[st
     used, own = {each.place for each in unit.placements}, {each.pod for each in unit.placements}
     pods = [pod for key in own if (pod := store.assumed_pods.get(key)) is not None]
     lowest = min((pod.priority for pod in pods), default=0)
-    near = {seat.id: seat for each in unit.placements for seat in holds.seats_on(each.node)}
-    pools = dict.fromkeys(result.device.pool_id for each in unit.allocations for result in each.allocation.results)
-    near |= {seat.id: seat for seat in holds.seats_in(pools)}
+    devices = (result.device for each in unit.allocations for result in each.allocation.results)
+    nodes = (each.node for each in unit.placements)
+    near = _seats_near(holds, nodes, store.slice_index.parts_of(devices))
     seats = [seat for key, seat in near.items() if key not in used and seat.hold.priority >= lowest]
     leaving = {uid for hold in {seat.hold.key: seat.hold for seat in seats}.values() for uid in hold.departing}
     found = list(_misfits(store, seats, partial(_stays, leaving))) if seats else []
@@ -142,8 +147,15 @@ def _stays(leaving: Collection[str], pod: Pod | None) -> bool:
     return pod is None or pod.uid not in leaving
 
 
-def _pools(seats: Iterable[Seat]) -> dict[PoolId, None]:
-    return dict.fromkeys(pool for seat in seats for pool in seat.place.pools)
+def _seats_near(holds: HoldCache, nodes: Iterable[str], parts: Iterable[DevicePart]) -> dict[str, Seat]:
+    """Return by `Seat.id` the open places on some nodes or with some devices."""
+    found = {seat.id: seat for name in nodes for seat in holds.seats_on(name)}
+    found |= {seat.id: seat for seat in holds.seats_with(parts)}
+    return found
+
+
+def _devices(seats: Iterable[Seat]) -> Iterator[DeviceId]:
+    return (each.device for seat in seats for each in seat.place.devices)
 
 
 def _misfits(store: ObjectStore, seats: Sequence[Seat], counts: _Counts, waiting: Sequence[Pod] = ()) -> Iterator[str]:
@@ -153,16 +165,26 @@ def _misfits(store: ObjectStore, seats: Sequence[Seat], counts: _Counts, waiting
     snapshot = Snapshot(
         nodes=tuple(node for name in names if (node := store.nodes.get(name)) is not None), pods=(*running, *waiting)
     )
-    pools, wanting = _pools(seats), defaultdict[DeviceId, list[Seat]](list)
+    wanting = defaultdict[DeviceId, list[Seat]](list)
     for seat in seats:
         for each in seat.place.devices:
             wanting[each.device].append(seat)
     held: dict[DeviceId, dict[ClaimId, Sequence[DeviceResult]]] = {}
-    for device in (device for pool in pools for device in store.allocated_devices.in_pool(pool)):
+    for device in _related_devices(store, wanting):
         for claim, results in store.allocated_devices.holders(device).items():
             if _is_taken(store, claim, wanting.get(device, ()), counts):
                 held.setdefault(device, {})[claim] = results
-    yield from misfits(snapshot, seats, held, store.allocated_devices.draws, store.slice_index.checked(pools))
+    pools = store.slice_index.checked(dict.fromkeys(device.pool_id for device in wanting))
+    yield from misfits(snapshot, seats, held, store.allocated_devices.draws, pools)
+
+
+def _related_devices(store: ObjectStore, devices: Iterable[DeviceId]) -> Iterator[DeviceId]:
+    """Return devices, with the allocated ones that draw on the same counters, each once."""
+    for part in store.slice_index.parts_of(devices):
+        if isinstance(part, PoolId):
+            yield from store.allocated_devices.in_pool(part)
+        else:
+            yield part
 
 
 def _is_taken(store: ObjectStore, claim: ClaimId, seats: Collection[Seat], counts: _Counts) -> bool:

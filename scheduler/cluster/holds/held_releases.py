@@ -1,15 +1,24 @@
 """Room that comes free and is held: places that have all of it, so that pods which they are not for gain nothing."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
-from scheduler.change import Transition
+from scheduler.change import Kind, Transition
 from scheduler.cluster.holds.hold_cache import HoldCache
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_index import holds_node
+from solver import running_place
 from solver.domain import Claim, DeviceId, Pod, Seat
 
 _PODS = "pods"
+
+
+def ends_of(seat: Seat) -> Iterator[Transition]:
+    """Return a place that holds nothing any more as a pod and a claim that are gone."""
+    place = running_place(seat)
+    for kind, value in ((Kind.CLAIMS, place.claim), (Kind.PODS, place.pod)):
+        if value is not None:
+            yield Transition(kind=kind, key=str(value.id), before=value, after=None)
 
 
 def heirs(store: ObjectStore, holds: HoldCache, transition: Transition) -> tuple[Seat, ...]:
@@ -37,7 +46,7 @@ def _heirs_of_devices(holds: HoldCache, before: Claim, after: Claim | None) -> t
     freed = had - has
     found: dict[str, Seat] = {}
     kept = set[DeviceId]()
-    for seat in holds.seats_in({device.pool_id for device in freed}):
+    for seat in holds.seats_with(freed):
         own = {each.device for each in seat.place.devices if not each.share_id} & freed
         if own:
             found[seat.id] = seat

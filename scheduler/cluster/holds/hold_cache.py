@@ -10,7 +10,7 @@ A pod that uses up a place costs the same however many places its hold has: the 
 the hold as it counts is made anew when it is asked for.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -18,7 +18,6 @@ import msgspec
 from scheduler.change import Kind, Object, Transition
 from scheduler.cluster.holds.seat_index import SeatIndex
 from scheduler.cluster.table import Table, expect
-from solver import running_place
 from solver.domain import DeviceHold, HeldPlace, LostPlace, Pod, PodId, Seat
 
 
@@ -107,7 +106,7 @@ class HoldCache(SeatIndex):
         return self._naming.get(seat, {}).keys()
 
     def apply(self, kind: Kind, name: str, value: Object | None) -> tuple[Transition, ...]:
-        """Apply a change from the watch; places that close come after the transition of the hold."""
+        """Apply a change from the watch."""
         before, after = self._observed.get(name), expect(value, DeviceHold)
         if before == after:
             return ()
@@ -117,7 +116,7 @@ class HoldCache(SeatIndex):
         self._observed.replace(name, after)
         if after is not None:
             self._made.pop(name, None)
-        return (Transition(kind=kind, key=name, before=before, after=after), *self._refreshed(name))
+        return (Transition(kind=kind, key=name, before=before, after=after, closed=self._refreshed(name)),)
 
     def restore(self, _: Kind, name: str, value: Object | None) -> None:
         """Set a hold on which `apply` raised as it was."""
@@ -129,12 +128,12 @@ class HoldCache(SeatIndex):
         if self._observed.get(hold.name) is not None:
             return ()
         self._made[hold.name] = hold
-        return self._refreshed(hold.name)
+        return _told(hold.name, self._refreshed(hold.name))
 
     def forget(self, name: str) -> tuple[Transition, ...]:
         """Assume no longer that a hold is being made."""
         self._made.pop(name, None)
-        return self._refreshed(name)
+        return _told(name, self._refreshed(name))
 
     def made_after(self, name: str) -> Collection[str]:
         """Return the names of the holds that were made after one, and of which it is not known that they are stored."""
@@ -145,10 +144,14 @@ class HoldCache(SeatIndex):
     def lose(self, seat: str, message: str) -> tuple[Transition, ...]:
         """Count a place as lost, before the status of its hold says so."""
         self._lost[seat] = message
-        return self._refreshed_of((seat,))
+        return _told(seat, self._refreshed_of((seat,)))
 
-    def pod_changed(self, key: PodId, after: Pod | None, *, is_seen: bool) -> tuple[Transition, ...]:
-        """Follow the place that a pod uses up; `is_seen` says whether the watch shows the pod on its node."""
+    def pod_changed(self, key: PodId, after: Pod | None, *, is_seen: bool) -> tuple[Seat, ...]:
+        """
+        Follow the place that a pod uses up, and return it if it was open.
+
+        `is_seen` says whether the watch shows the pod on its node.
+        """
         had, has = self._place_of.get(key), (after, is_seen) if after is not None and after.place else None
         if had == has:
             return ()
@@ -221,8 +224,8 @@ class HoldCache(SeatIndex):
             self._refreshed(name)
         self._refreshed_of(seats)
 
-    def _refreshed_of(self, seats: Collection[str]) -> tuple[Transition, ...]:
-        """Open or close some places; return what they held, as transitions of pods and claims."""
+    def _refreshed_of(self, seats: Collection[str]) -> tuple[Seat, ...]:
+        """Open or close some places; return those that were open and are closed."""
         closed = []
         for each in sorted(seats):
             found = self._place(each)
@@ -233,15 +236,15 @@ class HoldCache(SeatIndex):
             before, is_open = shown.seats.get(each), self._is_open(shown, each, place)
             if before is not None and not is_open:
                 del shown.seats[each]
-                self._index(shown.base.name, {each: before}, is_open=False)
+                self._index(shown.base.name, each, before, is_open=False)
                 closed.append(before)
             elif before is None and is_open:
                 shown.seats[each] = Seat(shown.base, place)
-                self._index(shown.base.name, {each: shown.seats[each]}, is_open=True)
-        return tuple(each for seat in closed for each in _closing(seat))
+                self._index(shown.base.name, each, shown.seats[each], is_open=True)
+        return tuple(closed)
 
-    def _refreshed(self, name: str) -> tuple[Transition, ...]:
-        """Show a hold anew; return what its places held before and hold no more, as transitions of pods and claims."""
+    def _refreshed(self, name: str) -> tuple[Seat, ...]:
+        """Show a hold anew; return the places that held something before and hold it no more."""
         before, hold = self._shown.get(name), self._observed.get(name) or self._made.get(name)
         was = before.seats if before is not None else {}
         if before is not None and (hold is None or _identity(hold) != _identity(before.base)):
@@ -249,12 +252,20 @@ class HoldCache(SeatIndex):
         self._stale[name] = None
         now = self._show(hold, before) if hold is not None else {}
         closed = {key: seat for key, seat in was.items() if key not in now or now[key].place != seat.place}
-        self._index(name, closed, is_open=False)
         opened = {key: seat for key, seat in now.items() if key not in was or was[key].place != seat.place}
-        self._index(name, opened, is_open=True)
-        is_named = before is not None and not before.base.uid and hold is not None and bool(hold.uid)
-        same = {seat.place for seat in now.values()} if is_named else set()  # the hold has got its uid
-        return tuple(each for seat in closed.values() if seat.place not in same for each in _closing(seat))
+        self._file(closed, is_open=False)
+        self._file(opened, is_open=True)
+        gone, new = tuple(closed.values()), tuple(opened.values())
+        if before is not None and not before.base.uid and hold is not None and hold.uid:  # it has got its uid
+            gone, new = _without_equals(gone, new), _without_equals(new, gone)
+        self._count(name, gone, is_open=False)
+        self._count(name, new, is_open=True)
+        return gone
+
+    def _index(self, name: str, key: str, seat: Seat, *, is_open: bool) -> None:
+        """Take one place of a hold into the indexes, or out of them."""
+        self._file({key: seat}, is_open=is_open)
+        self._count(name, (seat,), is_open=is_open)
 
     def _show(self, hold: DeviceHold, before: _Shown | None) -> dict[str, Seat]:
         """Show a hold, and return its open places; pods may have come before it."""
@@ -313,9 +324,12 @@ def _identity(hold: DeviceHold) -> tuple[str, str]:
     return hold.key, hold.owner.uid
 
 
-def _closing(seat: Seat) -> Iterator[Transition]:
-    """Return a place that holds nothing any more as a pod and a claim that are gone: pods wait for what they had."""
-    place = running_place(seat)
-    for kind, value in ((Kind.CLAIMS, place.claim), (Kind.PODS, place.pod)):
-        if value is not None:
-            yield Transition(kind=kind, key=str(value.id), before=value, after=None)
+def _without_equals(seats: Collection[Seat], others: Iterable[Seat]) -> tuple[Seat, ...]:
+    """Return those places that are not among others of another name of their hold."""
+    same = {seat.place.index: seat.place for seat in others}
+    return tuple(seat for seat in seats if same.get(seat.place.index) != seat.place)
+
+
+def _told(key: str, closed: tuple[Seat, ...]) -> tuple[Transition, ...]:
+    """Tell which places have closed though no object has changed; nothing where none has."""
+    return (Transition(kind=Kind.HOLDS, key=key, before=None, after=None, closed=closed),) if closed else ()

@@ -141,10 +141,16 @@ def _owner(wire: _Owner) -> HoldOwner:
 
 
 def _places(groups: tuple[_Group, ...]) -> Iterator[HeldPlace]:
-    index = 0
+    index, known = 0, dict[tuple[tuple[str, str], ...], tuple[tuple[str, int], ...]]()
     for number, group in enumerate(groups):
         field = f"spec.groups[{number}]"
-        pods, requests, ports = _matcher(group.pods, field), _requests(group.requests, field), _ports(group.host_ports)
+        pods, ports, texts = (
+            _matcher(group.pods, field),
+            _ports(group.host_ports),
+            tuple((group.requests or {}).items()),
+        )
+        if (requests := known.get(texts)) is None:  # thousands of groups may ask for the same
+            requests = known[texts] = _requests(group.requests, field)
         for place in group.places:
             yield HeldPlace(
                 index=index,

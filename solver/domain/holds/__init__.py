@@ -11,19 +11,29 @@ from solver.domain.holds.device_hold import (
     open_seats,
     with_used,
 )
-from solver.domain.holds.pod_matcher import MATCHED_ANNOTATIONS, MatcherIndex, PodMatcher
+from solver.domain.holds.pod_matcher import (
+    MATCHED_ANNOTATIONS,
+    OF_LABEL,
+    MatcherIndex,
+    MatchKey,
+    PodMatcher,
+    match_keys,
+)
 
 __all__ = [
     "MATCHED_ANNOTATIONS",
+    "OF_LABEL",
     "PLACE_ANNOTATION",
     "DeviceHold",
     "HeldPlace",
     "HoldOwner",
     "LostPlace",
+    "MatchKey",
     "MatcherIndex",
     "PlaceDevice",
     "PodMatcher",
     "Seat",
+    "match_keys",
     "open_seats",
     "with_used",
 ]

@@ -44,7 +44,7 @@ class HoldOwner(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
-class PlaceDevice(msgspec.Struct, frozen=True, kw_only=True):
+class PlaceDevice(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A device of a place, as in DeviceRequestAllocationResult: whole, or with a share id what a share consumes."""
 
     device: DeviceId
@@ -52,7 +52,7 @@ class PlaceDevice(msgspec.Struct, frozen=True, kw_only=True):
     consumed_capacity: tuple[tuple[str, Quantity], ...] = ()
 
 
-class HeldPlace(msgspec.Struct, frozen=True, kw_only=True):
+class HeldPlace(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """
     Room for one pod: a node, and what the pod takes of it; `requests` are in the units of `Pod.requests`.
 

@@ -11,7 +11,20 @@ MATCHED_ANNOTATIONS: Final = ("kueue.x-k8s.io/workload",)
 """The annotations of pods by which holds may recognise them; of others nothing is kept."""
 
 
-class PodMatcher(msgspec.Struct, frozen=True, kw_only=True):
+class MatchKey(NamedTuple):
+    """The first of the criteria of a matcher, the rarest kinds first; a pod has those of all that may select it."""
+
+    namespace: str
+    kind: str
+    name: str
+    value: str
+
+
+OF_LABEL: Final = "label"
+"""The kind of the key of a matcher that has labels alone."""
+
+
+class PodMatcher(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """
     Which pods of a namespace a place is for: everything that is set has to hold; nothing set selects no pod.
 
@@ -40,77 +53,79 @@ class PodMatcher(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.pod_uid or self.owner_uid or self.labels or self.annotations)
 
     @property
+    def key(self) -> MatchKey:
+        """What the pods are found by that it selects."""
+        if self.pod_uid:
+            return MatchKey(self.namespace, "pod", "", self.pod_uid)
+        if self.owner_uid:
+            return MatchKey(self.namespace, "owner", "", self.owner_uid)
+        if self.annotations:
+            return MatchKey(self.namespace, "annotation", *self.annotations[0])
+        return MatchKey(self.namespace, OF_LABEL, *(self.labels[0] if self.labels else ("", "")))
+
+    @property
     def precision(self) -> tuple[bool, bool, int]:
         """How narrow it is: of several places a pod gets that with the greatest precision."""
         return bool(self.pod_uid), bool(self.owner_uid), len(self.labels) + len(self.annotations)
+
+
+class _Added(NamedTuple):
+    """How often a matcher was added, and the number with which it came."""
+
+    times: int
+    number: int
 
 
 class MatcherIndex:
     """Matchers by what pods are found by: of many holds, a pod is compared with those of its own kind only."""
 
     def __init__(self, matchers: Iterable[PodMatcher] = ()) -> None:
-        self._by_key: dict[_Key, dict[PodMatcher, int]] = {}
-        self._came: dict[PodMatcher, int] = {}
-        """When each came, as a number."""
+        self._by_key: Final[dict[MatchKey, dict[PodMatcher, _Added]]] = {}
         self._next = 0
         for each in matchers:
             self.add(each)
 
     def add(self, matcher: PodMatcher, count: int = 1) -> None:
         """Add a matcher, `count` times; it is there until it was discarded as often."""
-        counts = self._by_key.setdefault(_file_key(matcher), {})
-        counts[matcher] = counts.get(matcher, 0) + count
-        if matcher not in self._came:
-            self._came[matcher] = self._next
+        found = self._by_key.setdefault(matcher.key, {})
+        known = found.get(matcher)
+        if known is None:
+            found[matcher] = _Added(count, self._next)
             self._next += 1
+        else:
+            found[matcher] = _Added(known.times + count, known.number)
 
     def discard(self, matcher: PodMatcher, count: int = 1) -> None:
         """Take a matcher out that was added so many times at least."""
-        key = _file_key(matcher)
-        counts = self._by_key[key]
-        counts[matcher] -= count
-        if not counts[matcher]:
-            del counts[matcher], self._came[matcher]
-        if not counts:
+        key = matcher.key
+        found = self._by_key[key]
+        times, number = found[matcher]
+        if times > count:
+            found[matcher] = _Added(times - count, number)
+            return
+        del found[matcher]
+        if not found:
             del self._by_key[key]
 
     def selecting(self, pod: Pod) -> list[PodMatcher]:
         """Return the matchers that select a pod, the narrowest first, equal ones in the order in which they came."""
         if not self._by_key:
             return []
-        found = [each for key in _pod_keys(pod) for each in self._by_key.get(key, ()) if each.selects(pod)]
+        filed = (self._by_key.get(key) for key in match_keys(pod))
+        found = [(each, added) for own in filed if own for each, added in own.items() if each.selects(pod)]
         if len(found) > 1:
-            found.sort(key=lambda each: self._came[each])
-            found.sort(key=lambda each: each.precision, reverse=True)
-        return found
+            found.sort(key=lambda pair: pair[1].number)
+            found.sort(key=lambda pair: pair[0].precision, reverse=True)
+        return [each for each, _ in found]
 
 
-class _Key(NamedTuple):
-    """The first of the criteria of a matcher, the rarest kinds first."""
-
-    namespace: str
-    kind: str
-    name: str
-    value: str
-
-
-def _file_key(matcher: PodMatcher) -> _Key:
-    if matcher.pod_uid:
-        return _Key(matcher.namespace, "pod", "", matcher.pod_uid)
-    if matcher.owner_uid:
-        return _Key(matcher.namespace, "owner", "", matcher.owner_uid)
-    if matcher.annotations:
-        return _Key(matcher.namespace, "annotation", *matcher.annotations[0])
-    return _Key(matcher.namespace, "label", *(matcher.labels[0] if matcher.labels else ("", "")))
-
-
-def _pod_keys(pod: Pod) -> Iterator[_Key]:
+def match_keys(pod: Pod) -> Iterator[MatchKey]:
     """Return the keys of all matchers that may select a pod."""
     namespace = pod.id.namespace
-    yield _Key(namespace, "pod", "", pod.uid)
+    yield MatchKey(namespace, "pod", "", pod.uid)
     if pod.controller is not None:
-        yield _Key(namespace, "owner", "", pod.controller.uid)
+        yield MatchKey(namespace, "owner", "", pod.controller.uid)
     for each in pod.annotations:
-        yield _Key(namespace, "annotation", *each)
+        yield MatchKey(namespace, "annotation", *each)
     for each in pod.labels:
-        yield _Key(namespace, "label", *each)
+        yield MatchKey(namespace, OF_LABEL, *each)

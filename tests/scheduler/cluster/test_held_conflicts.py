@@ -1,13 +1,18 @@
-"""What a unit takes of held room, as the cache has it before the first write."""
+"""What others have of held room, and what a unit takes of it before the first write."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from scheduler.change import Object
 from scheduler.cluster import Cluster
-from solver.domain import Placement, Pod
+from scheduler.cluster.devices import SliceIndex
+from scheduler.cluster.holds.held_conflicts import lost_seats, objections, unit_conflicts
+from solver.domain import HeldPlace, Placement, Pod
 from tests.support import builders as b
 from tests.support import hold_builders as h
-from tests.support.cluster_builders import cluster_of, show, unit
+from tests.support.cluster_builders import cluster_of, seen, show, unit
 from tests.support.preemption_cases import running
 
 
@@ -29,3 +34,64 @@ def test_a_pod_comes_to_its_place_though_a_departing_pod_is_still_there(place: s
     messages = [each.message for each in mirror.check(taken)]
     assert bool(messages) == is_refused, messages
     assert all(each.startswith("room is held for other pods") for each in messages)
+
+
+NAMES = ("n1", "n2")
+POOLS = {"n1": ("a", "b"), "n2": ("a", "b"), "fabric": ("a", "b", "c", "d"), "parts": ("a", "b", "c")}
+"""Devices of each node, some of all nodes, and some of all nodes that draw on a counter which has enough for two."""
+DEVICES = st.sampled_from([(device, pool) for pool, devices in POOLS.items() for device in devices])
+PLACES = st.lists(
+    st.builds(
+        lambda node, devices, cpu: h.place("next", node, *(h.whole(*each) for each in devices), cpu=cpu),
+        st.sampled_from(NAMES),
+        st.lists(DEVICES, max_size=2, unique=True),
+        st.integers(0, 2),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+def machines() -> list[Object]:
+    everywhere = b.scope(all_nodes=True)
+    own = (b.resource_slice(name, *map(b.device, POOLS[name])) for name in NAMES)
+    drawing = (b.device(name, consumes={"set": {"units": 1}}) for name in POOLS["parts"])
+    return [
+        *(b.node(name, cpu=4) for name in NAMES),
+        *own,
+        b.resource_slice("fabric", *map(b.device, POOLS["fabric"]), at=everywhere),
+        b.resource_slice("parts", *drawing, at=everywhere, slice_count=2),
+        b.resource_slice("parts", counter_sets={"set": {"units": 2}}, at=everywhere, slice_count=2),
+    ]
+
+
+@given(
+    holds=st.lists(PLACES, min_size=1, max_size=3),
+    made=PLACES,
+    taken=st.lists(DEVICES, max_size=4, unique=True),
+    wanted=DEVICES,
+)
+@settings(max_examples=50)
+def test_places_are_compared_with_what_they_have_in_common_and_nothing_is_missed(
+    holds: list[list[HeldPlace]], made: list[HeldPlace], taken: list[tuple[str, str]], wanted: tuple[str, str]
+) -> None:
+    """It is the same as with everything in their pools."""
+    mirror = cluster_of(*machines(), *(h.hold(f"h{n}", *each, priority=n) for n, each in enumerate(holds)))
+    for number, (device, pool) in enumerate(taken):
+        mirror.apply(seen(b.held(f"c{number}", b.result("r", device, pool))))
+        mirror.apply(seen(b.pod(f"p{number}", f"c{number}", node_name="n1")))
+    pod, claim = b.pod("wants", "wanted"), b.claim("wanted")
+    show(mirror, pod, claim)
+    mirror.assume(decided := unit(b.placement(pod, "n1"), b.claim_allocation(claim, b.result("r", *wanted))))
+    every = [b.result("r", device, pool).device for pool, devices in POOLS.items() for device in devices]
+
+    def found() -> tuple[set[str], bool, bool]:
+        parts = mirror.store.slice_index.parts_of(every)
+        lost = {seat.id for seat, _ in lost_seats(mirror.store, mirror.holds, NAMES, parts)}
+        against = any(objections(mirror.store, mirror.holds, h.hold("made", *made, priority=1)))
+        return lost, against, bool(unit_conflicts(mirror.store, mirror.holds, decided))
+
+    narrowed = found()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SliceIndex, "parts_of", lambda _, devices: dict.fromkeys(each.pool_id for each in devices))
+        assert narrowed == found()

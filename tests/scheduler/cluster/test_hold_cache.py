@@ -109,7 +109,7 @@ class HoldChanges(RuleBasedStateMachine):
         }
 
     def follow(self, before: Shown, transitions: tuple[Transition, ...]) -> None:
-        """Each place that closes is told once, with its claim; a hold whose uid becomes known stays what it was."""
+        """Each place that closes is told once; a hold whose uid becomes known stays what it was."""
         self.model.remember(self.cluster)
         after = self.open()
 
@@ -117,12 +117,9 @@ class HoldChanges(RuleBasedStateMachine):
             (place, uid), (now, now_uid) = before[key], after.get(key, (None, ""))
             return place == now and (uid == now_uid or not uid)
 
-        closed = {key: place for key, (place, _) in before.items() if not stays(key)}
-        told = Counter(each.key for each in transitions if each.after is None and "/held by " in each.key)
-        expected = Counter[str]()
-        for key, place in closed.items():
-            expected[f"{b.NAMESPACE}/held by {key}"] += 2 if place.devices else 1
-        assert told == expected
+        closed = Counter((key, place) for key, (place, _) in before.items() if not stays(key))
+        told = (seat for each in transitions for seat in each.closed)
+        assert Counter((f"{seat.hold.name}/{seat.place.index}", seat.place) for seat in told) == closed
 
     @initialize(specs=SPECS)
     def specs_are(self, specs: dict[str, list[HeldPlace]]) -> None:
@@ -260,8 +257,13 @@ def assert_indexed(cache: HoldCache) -> None:
     every = {b.result("r", "a", name).device.pool_id for name in NODES} | pools
     for pool in every:
         in_pool = {key for key, place in seats.items() if any(each.device.pool_id == pool for each in place.devices)}
-        assert sorted(seat.id for seat in cache.seats_in((pool,))) == sorted(in_pool)
-    assert sorted(seat.id for seat in cache.seats_in(every)) == sorted(key for key in seats if seats[key].devices)
+        assert sorted(seat.id for seat in cache.seats_with((pool,))) == sorted(in_pool)
+        assert cache.has_seats_with(pool) == bool(in_pool)
+    assert sorted(seat.id for seat in cache.seats_with(every)) == sorted(key for key in seats if seats[key].devices)
+    for device in {each.device for place in seats.values() for each in place.devices}:
+        having = {key for key, place in seats.items() if any(each.device == device for each in place.devices)}
+        assert sorted(seat.id for seat in cache.seats_with((device,))) == sorted(having)
+        assert not cache.has_seats_with(device._replace(device="free"))
     for pod in (*PODS, b.pod("r", labels={"app": "x"}), b.pod("r"), h.owned(b.pod("r"), "other")):
         assert cache.has_seat_for(pod) == any(place.pods.selects(pod) for place in seats.values())
         alone = sorted(key for key, place in seats.items() if place.pods.pod_uid == pod.uid)

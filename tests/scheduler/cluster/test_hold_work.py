@@ -8,17 +8,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from scheduler.change import Change, Kind
-from scheduler.cluster import Cluster, split_by_held_room
-from scheduler.cluster.holds.held_conflicts import lost_seats, objections
+from scheduler.change import Change, Kind, Transition
+from scheduler.cluster import Cluster, Unit, split_by_held_room
+from scheduler.cluster.holds.held_conflicts import lost_seats, objections, unit_conflicts
+from scheduler.cluster.holds.held_releases import heirs
 from scheduler.cluster.holds.seat_index import SeatIndex
 from scheduler.holds.hold_bounds import HoldBounds
 from scheduler.settings import HoldLimits
-from solver.domain import DeviceHold, MatcherIndex, Pod, PodMatcher, PoolId
+from solver.domain import DeviceHold, DeviceId, MatcherIndex, Pod, PodMatcher
 from solver.holds.seats import assigned
 from tests.support import builders as b
 from tests.support import hold_builders as h
-from tests.support.cluster_builders import cluster_of, seen, show
+from tests.support.cluster_builders import cluster_of, seen, show, unit
 from tests.support.work import counted
 
 FEW, MANY = 50, 400
@@ -88,14 +89,43 @@ def test_a_place_that_is_lost_among_many_of_a_pool_costs_few_comparisons() -> No
         cluster, change = on_one_pool(count)
         cluster.apply(change)
         cluster.apply(seen(b.pod("taker", "taker", node_name="n0000")))
-        pool = b.result("r", "d", "fabric").device.pool_id
+        devices = [b.result("r", f"d{n:04}", "fabric").device for n in range(count)]
 
-        def lost(cluster: Cluster = cluster, count: int = count, pool: PoolId = pool) -> None:
-            (found,) = lost_seats(cluster.store, cluster.holds, (), (pool,))
+        def lost(cluster: Cluster = cluster, count: int = count, devices: list[DeviceId] = devices) -> None:
+            (found,) = lost_seats(cluster.store, cluster.holds, (), devices)
             assert found[0].hold.name == f"h{count - 1:04}"
 
         costs.append(work(lost) / count)
     assert costs[1] <= 2 * costs[0]
+
+
+def test_a_unit_is_compared_with_the_places_of_its_devices_and_a_freed_device_with_its_own() -> None:
+    costs = []
+    for count in (FEW, MANY):
+        cluster, _ = on_one_pool(count)
+        pod, claim = b.pod("p", "c"), b.claim("c")
+        show(cluster, pod, claim)
+        decided = unit(
+            b.placement(pod, "n0000"), b.claim_allocation(claim, b.result("r", f"d{count - 1:04}", "fabric"))
+        )
+        freed = cluster.assume(decided)[0]
+
+        def compared(cluster: Cluster = cluster, decided: Unit = decided, freed: Transition = freed) -> None:
+            assert unit_conflicts(cluster.store, cluster.holds, decided)
+            gone = replace(freed, before=freed.after, after=None)
+            assert len(heirs(cluster.store, cluster.holds, gone)) == 1
+
+        costs.append(work(compared))
+    assert costs[1] == costs[0]
+
+
+def test_places_of_one_pool_are_compared_some_at_a_time() -> None:
+    cluster, _ = on_one_pool(MANY)
+    places = [h.place(of_label(n), f"n{n:04}", h.whole(f"d{n:04}", "fabric")) for n in range(MANY)]
+    for n in range(1, MANY):
+        cluster.apply(Change(kind=Kind.HOLDS, key=f"h{n:04}", value=None))
+    found = list(objections(cluster.store, cluster.holds, h.hold("big", *places)))
+    assert [bool(each) for each in found] == [True] + [False] * (MANY // FEW - 1)
 
 
 def test_a_pod_on_a_node_is_compared_with_the_places_of_that_node() -> None:
@@ -234,13 +264,13 @@ def test_a_pod_that_uses_one_of_many_places_of_a_hold_costs_that_place() -> None
 
 def test_places_that_are_each_for_another_pod_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[str] = []
-    count_once = SeatIndex._count  # noqa: SLF001 - the work that is counted
+    count_once = SeatIndex._add  # noqa: SLF001 - the work that is counted
 
     def counting(index: SeatIndex, hold: str, namespace: str, *amounts: int) -> None:
         counts.append(namespace)
         count_once(index, hold, namespace, *amounts)
 
-    monkeypatch.setattr(SeatIndex, "_count", counting)
+    monkeypatch.setattr(SeatIndex, "_add", counting)
     cluster, each_way = Cluster(), []
     made = h.hold("h", *(h.place(f"p{n}", f"n{n}", "gpu-0", "gpu-1") for n in range(300)))
     for value, held in ((made, (1, 300, 600)), (None, (0, 0, 0))):
@@ -269,3 +299,15 @@ def test_what_the_places_of_a_hold_have_in_common_is_filed_once(places: int, mon
     cluster.apply(Change(kind=Kind.HOLDS, key="h", value=None))
     assert cluster.holds.held("default") == cluster.holds.held() == (0, 0, 0)
     assert calls == {"add": 1, "discard": 1}
+
+
+def test_a_hold_that_gets_its_uid_is_counted_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    made = h.hold("h", *(h.place(f"p{n}", f"n{n % 7}", "gpu-0") for n in range(300)))
+    cluster.holds.make(replace(made, uid=""))
+    for name in ("add", "discard"):
+        monkeypatch.setattr(MatcherIndex, name, lambda *_: pytest.fail("its places are the same"))
+    assert cluster.holds.make(made) == ()
+    assert cluster.holds.held("default") == cluster.holds.held() == (1, 300, 300)
+    assert [seat.id for seat in cluster.holds.seats_of("uid-default-p5")] == ["uid-h/5"]
+    assert cluster.apply(Change(kind=Kind.HOLDS, key="h", value=made))[0].closed == ()

@@ -311,15 +311,15 @@ def show(found: Fit, wanted: int, to: TextIO) -> None:
     """Print the answer in a sentence, then where the pods start, and what has to change for those that do not."""
     console = printing.console(to)
     colour = "green" if found.fits(wanted) and not found.idle else "yellow"
-    console.print(Text(printing.visible(sentence(found)), colour))
+    printing.sentence(console, Text(printing.visible(sentence(found)), colour))
     plan_output.show(found.result, to)
     if found.moves is not None:
-        console.print("All of them fit after these moves (dovetail repair plan makes them one by one):")
+        printing.sentence(console, "All of them fit after these moves (dovetail repair plan makes them one by one):")
         moves_output.show_moves(found.moves, to)
     if found.changes:
-        console.print(Text(printing.visible(f"{changes_title(found)} (each was checked):")))
+        printing.sentence(console, Text(printing.visible(f"{changes_title(found)} (each was checked):")))
         for change in printing.visible(found.changes):
-            console.print(printing.arrow(f"{change.message}  ({change.node})"))
+            printing.arrow(console, f"{change.message}  ({change.node})")
 
 
 def _more(copies: CopyCount, found: Fit, why: str) -> str:

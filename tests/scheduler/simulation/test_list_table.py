@@ -70,8 +70,8 @@ def test_where_there_is_no_room_sentences_stand_below_their_rows(monkeypatch: py
         "gpu-0                            1",
         "    it is",
         "a-very-long-name-of-a-device    12",
-        "    the device is on a node that is cordoned, and",
-        "    it is tainted too",
+        "    the device is on a node that is cordoned,",
+        "    and it is tainted too",
     ]
 
 

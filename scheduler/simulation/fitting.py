@@ -200,13 +200,15 @@ def fit(
     running: RunningOfFile | None = None,
     quotas: "QuotaLedger | None" = None,
     says_changes: bool = True,
+    says_moves: bool = True,
 ) -> Fit:
     """
     Answer for the pods `own` of a case; with `most`, also count the copies that fit and that `quotas` admit.
 
     Those that run already, in their places, count as copies.
 
-    The changes that would let a pod in name any object of the cluster: without `says_changes` none is searched.
+    The changes that would let a pod in name any object of the cluster: without `says_changes` none is searched, nor are
+    moves without `says_moves`.
     """
     cache = SolverCache()
     count = 0 if running is None else running.number
@@ -233,7 +235,7 @@ def fit(
     stuck = [each.pod for each in result.plan.unplaced if each.pod not in evicting and not _is_absent(each)]
     if not stuck:
         return found
-    helped = _with_moves(found, left)
+    helped = _with_moves(found, left) if says_moves else found
     return helped if helped.moves or not says_changes else _with_changes(found, left, stuck[0], cache)
 
 

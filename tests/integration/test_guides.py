@@ -352,6 +352,7 @@ def test_a_bad_gpu(plane: ControlPlane, follow: Follow, begin: Begin) -> None:
     guide = follow("bad-gpu.md")
     assert "gpu-3" not in guide.run("dovetail devices --problems")
     assert "held" in guide.run("dovetail devices node/gpu-0001")
+    assert "gpu-0001 (other devices)" in guide.run("dovetail repair plan --for device gpu-0001/gpu-3")
     guide.run("kubectl apply -f bad-gpu.yaml")
     assert "held,tainted" in guide.run("dovetail devices --problems")
     (name,) = [each["metadata"]["name"] for each in _list(plane, "pods")]

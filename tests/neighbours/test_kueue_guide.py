@@ -72,5 +72,5 @@ def test_the_page_as_it_is_written(furnished: ControlPlane, tmp_path: Path, caps
     assert states_of(plane, "checked") == ["Ready"]
     large = job.replace("checked", "large").replace("parallelism: 2", "parallelism: 9")
     plane.kubectl("-n", NAMESPACE, "apply", "-f", "-", input=large)
-    wait_until(lambda: "insufficient unused quota for gpus" in explained(plane, capsys))
+    wait_until(lambda: "quota for gpus in flavor default" in explained(plane, capsys))
     guide.end()

@@ -11,9 +11,9 @@ from scheduler.cli.sources.targets import Target
 if TYPE_CHECKING:  # these take a second to import
     from scheduler.cli.sources.configuration import ConfigurationReader
     from scheduler.kube.access import ClusterAccess
-    from scheduler.kube.owner_reads import Json
     from scheduler.simulation.fitting import Fit
     from scheduler.simulation.live_cluster import ClusterObjects
+    from scheduler.simulation.workloads.maker_reading import Json
 
 
 class SeenCluster(NamedTuple):
@@ -27,10 +27,10 @@ class SeenCluster(NamedTuple):
 
 def explain(options: argparse.Namespace, target: Target, cluster: SeenCluster, near: str) -> int:
     """Say why an object has no pods; `near` says which one may be meant where there is none of its name."""
-    from scheduler.kube import owner_reads  # noqa: PLC0415 - the cluster's client takes a while to import
-    from scheduler.simulation import podless_makers, printing  # noqa: PLC0415 - the solver takes a second
+    from scheduler.simulation import printing  # noqa: PLC0415 - the solver takes a second
+    from scheduler.simulation.workloads import maker_reading, podless_makers  # noqa: PLC0415 - as above
 
-    found = owner_reads.read(cluster.access, target.owner, target.namespace, target.name)
+    found = maker_reading.read(cluster.access, target.owner, target.namespace, target.name)
     if not found.is_served:
         return refuse(f"explain: {target} does not exist: the cluster has no {target.owner}s")
     if found.body is None and not found.forbidden:

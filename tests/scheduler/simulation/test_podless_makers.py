@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.kube.owner_reads import GROUPS, PodMaker
-from scheduler.simulation import owned_pods, podless_makers
-from scheduler.simulation.podless_makers import Podless, of_maker
+from scheduler.simulation import owned_pods
+from scheduler.simulation.workloads import podless_makers
+from scheduler.simulation.workloads.maker_reading import GROUPS, PodMaker
+from scheduler.simulation.workloads.podless_makers import Podless, of_maker
 
 QUEUED = {"kueue.x-k8s.io/queue-name": "user-queue"}
 QUOTA = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": "gpus: 2 more needed"}

@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple, TextIO
 
 from rich.text import Text
 
-from scheduler.kube.owner_reads import PodMaker
 from scheduler.placement_check.kueue_objects import PARKED
 from scheduler.simulation import explanation_output, fitting, printing
 from scheduler.simulation.fitting import Fit
 from scheduler.simulation.manifests.fields import Body, entries, is_number, mapping, metadata, spec, text
+from scheduler.simulation.workloads.maker_reading import PodMaker
 from scheduler.simulation.workloads.pod_templates import owner_of
 
 _QUEUE: Final = "kueue.x-k8s.io/queue-name"

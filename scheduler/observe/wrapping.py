@@ -28,7 +28,7 @@ _NUMBER: Final = 8.0
 _EMPTY: Final = 2.0
 """What a line costs that is empty; one that is filled in part costs less, by the square."""
 _ALONE: Final = 2.0
-"""What a last line costs that fills less than a fifth of the width."""
+"""What a line costs that fills less than a fifth of the width: its words belong to those of its neighbour."""
 _SHORT_LINE: Final = 0.2
 
 _Span = tuple[int, int]
@@ -118,8 +118,7 @@ def _ended(
         if filled > 1 and start < end - 1:
             return
         lines, cost, _ = best[start]
+        own = _ALONE if filled < _SHORT_LINE else 0.0
         if end < len(parts):
-            own = costs[end - 1] + _EMPTY * (1 - min(1.0, filled)) ** 2
-        else:
-            own = _ALONE if start and filled < _SHORT_LINE else 0.0
+            own += costs[end - 1] + _EMPTY * (1 - min(1.0, filled)) ** 2
         yield lines + 1, cost + own, start

@@ -18,6 +18,8 @@ from scheduler.observe import terminal, wrapping
 _GAPS: Final = (3, 2, 1)
 """Blanks between columns; the second where the terminal is too narrow, the last where nothing else helps."""
 _INDENT: Final = "    "
+_HANG: Final = 2
+"""Columns that a line of a sentence stands further in than its first one, where that is indented."""
 _BELOW_NAME: Final = "  "
 """What a row begins with whose name is a line of its own."""
 
@@ -126,7 +128,9 @@ def write(lines: Iterable[str], to: TextIO) -> None:
     width = Console(file=to).width if to.isatty() else 0
     for line in map(terminal.escaped, lines):
         indent = len(line) - len(line.lstrip(" "))
-        to.writelines(f"{each}\n" for each in (wrapping.wrapped(line, width, indent) if width else (line,)))
+        to.writelines(
+            f"{each}\n" for each in (wrapping.wrapped(line, width, indent and indent + _HANG) if width else (line,))
+        )
 
 
 def _coloured(cell: str | Coloured) -> Coloured:

@@ -41,6 +41,12 @@ from scheduler.observe.wrapping import spans, wrapped
             ["without the attribute:", "in a new claim,  (n0)"],
             id="no word alone",
         ),
+        pytest.param(
+            60,
+            "Of these, 32 are on nodes with taints: a pod that does not tolerate them cannot be there.",
+            ["Of these, 32 are on nodes with taints:", "a pod that does not tolerate them cannot be there."],
+            id="no short line",
+        ),
         pytest.param(8, "a gpu.example.com/n1 b", ["a", "gpu.example.com/n1", "b"], id="a long name"),
         pytest.param(10, "北京北京 ab cd", ["北京北京", "ab cd"], id="wide characters"),
         pytest.param(0, "no terminal is this narrow", ["no terminal is this narrow"], id="no width"),

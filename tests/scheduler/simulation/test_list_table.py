@@ -126,7 +126,7 @@ def test_sentences_below_a_list_are_wrapped_on_a_terminal_only(monkeypatch: pyte
     to, pipe = terminal(monkeypatch, 20), io.StringIO()
     for each in (to, pipe):
         write(["", "  pod a holds 1 on node n-1"], each)
-    assert to.getvalue().splitlines() == ["", "  pod a holds 1 on", "  node n-1"]
+    assert to.getvalue().splitlines() == ["", "  pod a holds 1 on", "    node n-1"]
     assert pipe.getvalue().splitlines() == ["", "  pod a holds 1 on node n-1"]
 
 

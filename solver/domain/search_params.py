@@ -19,6 +19,7 @@ class SearchStage(StrEnum):
     EXHAUSTIVE = "exhaustive"
     LP_BOUND = "lp-bound"
     ROUNDING_CUTS = "rounding-cuts"
+    IMPOSSIBLE_PODS = "impossible-pods"
     LARGE_FIRST = "large-first"
     GANGS_FIRST = "gangs-first"
     DECOMPOSITION = "decomposition"
@@ -81,6 +82,12 @@ class SearchParams(msgspec.Struct, frozen=True, kw_only=True):
     """Domains, or values of node costs, up to which they tell nodes of the relaxation apart. Guess."""
     merged_variables: int = 50_000
     """Pairs of pod class and node class in the relaxation; beyond, nodes merge across classes. Measured on W7."""
+
+    # Pods that no node serves.
+    impossible_questions: int = 64
+    """Kinds of nodes that are asked about pods in one decision, those with known answers apart. Guess: 3 ms each."""
+    impossible_seconds: float = 0.02
+    """Deterministic seconds for each of these questions. Guess."""
 
     # What stage runs on which size.
     exact_terms: int = 120_000

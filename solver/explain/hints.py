@@ -40,6 +40,8 @@ class Hints:
     """For all hints of one decision. A hint beyond it is left out and not cached."""
     kinds: list[Candidate] = field(default_factory=list)
     sizes: dict[Selectors, list[Candidate]] = field(default_factory=dict)
+    links: dict[tuple[ComponentConstraint, Component, tuple[str, ...]], str] = field(default_factory=dict)
+    """Hints on constraints, by all that they depend on: many claims ask for the same."""
 
     @classmethod
     def within(cls, problem: Problem, budget: Budget | None) -> "Hints":
@@ -59,8 +61,8 @@ class Hints:
 
     def on_links(self, claim: Claim, positions: Sequence[int], component: Component) -> str:
         """Say for which request no device publishes the attribute of a constraint; positions are those in the claim."""
-        links = component.links
-        hints = (self._within_allowance(partial(self._on_link, each, claim, positions, component)) for each in links)
+        names = tuple(claim.requests[position].name for position in positions)
+        hints = (self._within_allowance(partial(self._of_link, each, names, component)) for each in component.links)
         return next(filter(None, hints), "")
 
     def _within_allowance(self, work_out: Callable[[], str]) -> str:
@@ -74,7 +76,13 @@ class Hints:
         if self.allowance is not None:
             self.allowance.spend(units)
 
-    def _on_link(self, link: ComponentConstraint, claim: Claim, positions: Sequence[int], component: Component) -> str:
+    def _of_link(self, link: ComponentConstraint, names: tuple[str, ...], component: Component) -> str:
+        key = (link, component, names)
+        if key not in self.links:
+            self.links[key] = self._on_link(link, names, component)
+        return self.links[key]
+
+    def _on_link(self, link: ComponentConstraint, names: Sequence[str], component: Component) -> str:
         if any(member.attribute.expression for member in link.members):
             return ""  # derived attributes have a value on each device that matches
         selected: dict[str, list[Candidate]] = {}
@@ -84,7 +92,7 @@ class Hints:
             needed += min(ask.needed for ask in asks)
             chosen = asks if member.alternative < 0 else asks[member.alternative : member.alternative + 1]
             found = [each for demand in {ask.demand for ask in chosen} for each in self._matching(demand)]
-            selected.setdefault(claim.requests[positions[member.request]].name, []).extend(found)
+            selected.setdefault(names[member.request], []).extend(found)
         mine = {candidate.id: candidate for candidates in selected.values() for candidate in candidates}
         others = [each for each in self._candidates(self.problem.inventory.records.values()) if each.id not in mine]
 

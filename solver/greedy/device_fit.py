@@ -19,6 +19,7 @@ from solver.domain import ConstraintKind
 from solver.problem.devices.layout import DeviceType, NodeGroup, State, type_at
 from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.problem import Part, Problem
+from solver.problem.requests import distinct_values
 from solver.problem.requests.component import Component, Line, Option
 from solver.problem.requests.remaining_options import are_complete
 from solver.solution import Pick, SharedChoice
@@ -120,6 +121,9 @@ class Singly:
 
     def picks(self) -> Iterator[Counts]:
         """Go through the ways to serve all lines, as long as there are steps left; each is taken while it is used."""
+        problem, group = self.attempt.problem, self.attempt.group
+        if not distinct_values.may_be_served(self.component, self.option, group, problem.layout, self._is_left):
+            return
         self.chosen = [[] for _ in self.option.lines]
         order = sorted(range(len(self.option.lines)), key=lambda i: (len(self.option.lines[i].types), i))
         slots = [index for index in order for _ in range(self.option.lines[index].needed)]
@@ -145,6 +149,10 @@ class Singly:
             self.used[each] -= 1
             self.values = defaultdict(set, values)
             self.attempt.ledger.rollback(before)
+
+    def _is_left(self, each: int, demand: int) -> bool:
+        device = type_at(self.attempt.problem.layout, self.attempt.group, each)
+        return self.attempt.ledger.most(device, demand) > 0
 
     def _may_use(self, index: int, each: int, device: DeviceType) -> bool:
         line = self.option.lines[index]

@@ -1,9 +1,9 @@
 """
 The stages of a search: each runs only while the stages before it have not proven the solution.
 
-One pod alone is searched exhaustively. Else: LP bound, large pods first, gangs first, decomposition, then for each
-subproblem column generation, the exact model, and LNS where that is too large. Every stage is guarded: one that
-contradicts what is known loses its own result only.
+One pod alone is searched exhaustively. Else: LP bound, pods that no node serves, large pods first, gangs first,
+decomposition, then for each subproblem column generation, the exact model, and LNS where that is too large. Every stage
+is guarded: one that contradicts what is known loses its own result only.
 """
 
 from collections.abc import Sequence
@@ -20,6 +20,7 @@ from solver.search import (
     exact,
     exhaustive,
     gangs_first,
+    impossible_pods,
     large_first,
     neighbourhoods,
     node_symmetry,
@@ -61,6 +62,11 @@ def proven(problem: Problem, best: BestWay) -> SearchResult:
 def search_from(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
     """Bound the start, and run the stages: on the whole problem, or on each independent subproblem."""
     best, bounds = _bounded(problem, start, budget)
+    if not bound.only_packing_open(problem, best.levels) and problem.params.runs(SearchStage.IMPOSSIBLE_PODS):
+        possible = impossible_pods.without_impossible(problem, start, budget)
+        if possible is not problem:
+            problem = possible
+            best, bounds = _bounded(problem, start, budget)
     if not bound.only_packing_open(problem, best.levels):
         better = large_first.large_first(problem, start, best.levels, budget)
         if better is not start:

@@ -7,7 +7,8 @@ from e2e.hostile.objects.kinds import DRIVER, GPU_CLASS, GPU_DRIVER
 from e2e.hostile.objects.selectors import nested_loops, regular_expression
 
 _UUID = f'device.attributes["{GPU_DRIVER}"].uuid'
-_MATCHED = ("gpu.nvidia.com/productName", "gpu.nvidia.com/driverVersion", "resource.kubernetes.io/pcieRoot")
+_ROOT = "resource.kubernetes.io/pcieRoot"
+_MATCHED = ("gpu.nvidia.com/productName", "gpu.nvidia.com/driverVersion", _ROOT)
 
 
 @case("digits", "one annotation gang-minimum of 4,301 digits")
@@ -114,13 +115,16 @@ async def distinct_attributes(hands: Hands) -> None:
 
 @case("impossible-constraints", "claims whose constraints no set of devices meets")
 async def impossible_constraints(hands: Hands) -> None:
-    """Ask for GPUs of one uuid, and for more different roots than a node has."""
+    """Ask for GPUs of one uuid, and for more different roots than a node has: of all together, and of pairs."""
     wanted = [request(f"r{index}") for index in range(8)]
+    pairs = [[f"r{one}", f"r{other}"] for other in range(5) for one in range(other)]
+    kinds: tuple[list[Manifest], ...] = (
+        [{"matchAttribute": f"{GPU_DRIVER}/uuid"}],
+        [{"distinctAttribute": _ROOT}],
+        [{"distinctAttribute": _ROOT, "requests": pair} for pair in pairs],
+    )
     for number in range(40):
-        kind = {"matchAttribute": f"{GPU_DRIVER}/uuid"}
-        if number % 2:
-            kind = {"distinctAttribute": "resource.kubernetes.io/pcieRoot"}
-        await hands.make(*with_claim(f"impossible-{number}", *wanted, constraints=[kind]))
+        await hands.make(*with_claim(f"impossible-{number}", *wanted, constraints=kinds[number % len(kinds)]))
 
 
 @case("failing-selectors", "200 waiting pods whose selectors fail on every device")

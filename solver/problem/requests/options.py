@@ -8,16 +8,17 @@ Choices multiply: a claim may have 32 requests of 8 alternatives each under 32 c
 integer here, so that a constraint narrows all candidates at once. Every step is paid for before it is done.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
 from typing import Final, NamedTuple
 
 from solver.domain import ConstraintKind
-from solver.problem.devices.layout import DeviceLayout, NodeGroup, type_at
+from solver.problem.devices.layout import DeviceLayout, DeviceType, NodeGroup, type_at
 from solver.problem.requests.component import Ask, Component, ComponentConstraint, Line, Masks, Option, Way, Ways
 from solver.problem.requests.demand import Verdict
+from solver.problem.requests.distinct_values import can_differ
 
 MOST_OPTIONS: Final = 4096
 """The most options per component and group; preferred alternatives come first."""
@@ -154,6 +155,7 @@ class OptionTable:
         types = [type_at(layout, group, each) for each in references]
         table = cls(references, tuple(each.total for each in types))
         answers = {ask.demand: [each.verdict.get(ask.demand) for each in types] for ask in asks_of(component)}
+        table.exclusive = sum(1 << bit for bit, each in enumerate(types) if _is_exclusive(each, answers))
         table.candidates = tuple(
             tuple(table.candidate(ask, answers[ask.demand], is_unsettled=group.is_unsettled) for ask in row)
             for row in component.requests
@@ -171,7 +173,7 @@ class OptionTable:
     @property
     def key(self) -> tuple[object, ...]:
         """Return all that ways depend on: equal keys have equal ways."""
-        return self.totals, self.candidates, self.needs, tuple(self.orders)
+        return self.totals, self.candidates, self.needs, tuple(self.orders), self.exclusive
 
     def has_enough(self, needs: Masks, masks: Masks) -> bool:
         """Whether requests for devices that only one of them can get find enough of them together."""
@@ -208,6 +210,12 @@ class OptionTable:
         return Line(*at, ask.demand, ask.needed or self.supply(mask), types, takes_each=not ask.needed)
 
 
+def _is_exclusive(device: DeviceType, demands: Collection[int]) -> bool:
+    """Whether only one request gets each device of a type; admin access takes none."""
+    served = (demand for demand in demands if device.verdict.get(demand) == Verdict.YES)
+    return not device.is_shareable and all(device.takes[demand] for demand in served)
+
+
 def _by_value(column: tuple[tuple[object, ...], ...]) -> dict[object, int]:
     masks: dict[object, int] = {}
     for bit, items in enumerate(column):
@@ -239,7 +247,10 @@ class Narrowing:
 
     def of(self, needs: Masks, chosen: Masks, covered: tuple[Covered, ...]) -> Iterator[Masks]:
         """Yield the candidates that each choice of values leaves; constraints that cover no request are skipped."""
-        links = tuple((number, requests) for number, requests in enumerate(covered) if requests)
+        kinds = self.table.kinds
+        # What has to differ is looked at last: it chooses nothing, and depends on what the others leave.
+        order = sorted(range(len(covered)), key=lambda number: kinds[number] is ConstraintKind.DISTINCT)
+        links = tuple((number, covered[number]) for number in order if covered[number])
         return self._rest((needs, chosen), chosen, links)
 
     def _rest(
@@ -264,6 +275,8 @@ class Narrowing:
             key = tuple(narrowed[request] for request, _ in covered)
             self.pay(1 + len(covered) // 4)
             if key in seen or not self._suffices(asked, narrowed, covered):
+                continue
+            if not self._differ(number, asked, narrowed, covered):
                 continue
             seen.add(key)
             if self.dead_ends < _DEAD_ENDS or self._may_go_on(asked, narrowed, rest):
@@ -291,11 +304,31 @@ class Narrowing:
         return [narrowing for *_, narrowing in sorted(found)]
 
     def _suffices(self, asked: tuple[Masks, Masks], narrowed: list[int], covered: Covered) -> bool:
-        """Whether enough devices are left; a request for all devices must not lose any."""
-        needs, chosen = asked
-        return all(
-            self.table.supply(narrowed[each]) >= needs[each] if needs[each] else narrowed[each] == chosen[each]
-            for each, _ in covered
+        """Whether enough devices are left, also for all requests together; one for all devices must not lose any."""
+        table, (needs, chosen), together = self.table, asked, 0
+        for each, _ in covered:
+            mask = narrowed[each]
+            if not (table.supply(mask) >= needs[each] if needs[each] else mask == chosen[each]):
+                return False
+            together |= mask
+        if together & ~table.exclusive:
+            return True
+        return sum(needs[each] or table.supply(narrowed[each]) for each, _ in covered) <= table.supply(together)
+
+    def _differ(self, number: int, asked: tuple[Masks, Masks], masks: Sequence[int], covered: Covered) -> bool:
+        """Whether the devices that are left can have different values, where the constraint asks for that."""
+        table, (needs, _) = self.table, asked
+        if table.kinds[number] is not ConstraintKind.DISTINCT:
+            return True
+        self.pay(1 + sum(len(table.values[number][source]) for _, source in covered) // 4)
+        return can_differ(
+            [
+                (
+                    needs[each] or table.supply(masks[each]),
+                    [value for value, mask in table.values[number][source].items() if mask & masks[each]],
+                )
+                for each, source in covered
+            ]
         )
 
     def _may_go_on(self, asked: tuple[Masks, Masks], masks: list[int], links: tuple[tuple[int, Covered], ...]) -> bool:
@@ -304,7 +337,7 @@ class Narrowing:
         for number, covered in links:
             narrowing = self._narrowings(number, covered, tuple(masks))
             self.pay(1 + len(narrowing) * len(covered) // 4)
-            if not any(
+            if not self._differ(number, asked, masks, covered) or not any(
                 all(self.table.supply(masks[each] & mask[its]) >= max(1, needs[each]) for each, its in covered)
                 for mask in narrowing
             ):

@@ -14,7 +14,6 @@ from typing import Final
 from solver.problem.devices.layout import DeviceLayout, DeviceType, NodeGroup, type_at
 from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.requests.component import Ask, Component, Masks, Option, Way
-from solver.problem.requests.demand import Verdict
 from solver.problem.requests.options import (
     MOST_OPTIONS,
     Cover,
@@ -69,15 +68,8 @@ def _left_of(table: OptionTable, component: Component, types: Sequence[DeviceTyp
             )
             for row in rows
         ),
-        exclusive=sum(1 << bit for bit, each in enumerate(types) if _is_exclusive(each, counts)),
         supplies={},
     )
-
-
-def _is_exclusive(device: DeviceType, demands: Collection[int]) -> bool:
-    """Whether only one request gets each device of a type; admin access takes none."""
-    served = (demand for demand in demands if device.verdict.get(demand) == Verdict.YES)
-    return not device.is_shareable and all(device.takes[demand] for demand in served)
 
 
 def _candidate_left(ask: Ask, mask: int, totals: tuple[int, ...], counts: list[int]) -> int | None:

@@ -1,32 +1,105 @@
 """Pods that no node can take delay no other pod."""
 
+from collections.abc import Sequence
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+
 from solver import solve
-from solver.domain import Batch, Budget, Constraint, ConstraintKind, Plan, Policy, SearchStatus
+from solver.domain import Batch, Budget, Constraint, Policy, SearchParams, SearchStatus
+from solver.engines import cpsat
+from solver.problem.prepare import prepare
+from solver.problem.solver_cache import SolverCache
+from solver.search.impossible_pods import HAS_PLACE, without_impossible
+from solver.solution import Solution
+from tests.support import bruteforce
 from tests.support import builders as b
 from tests.support import extended_builders as extended
+from tests.support import solver_problems as s
+from tests.support.calls import counted
+from tests.support.strategies import Feature, Situation, situations
 
 PATIENT = Budget(seconds=86_400.0, deterministic_seconds=2.0)
 INDEX = f"{b.GPU_DRIVER}/index"
 
 
-def crowd() -> Plan:
-    """Plan for pods each of which asks for several cards of one index; and one that fits."""
+ROOT = "x.io/root"
+NOTHING = Solution([], {})
+
+
+def crowd(constraints: Sequence[Constraint], requests: Sequence[int]) -> Situation:
+    """Twelve pods whose claims have so many requests under constraints, and one that fits."""
     nodes = [b.node(f"n{index}", cpu=100) for index in range(6)]
-    alike = (Constraint(kind=ConstraintKind.MATCH, attribute=INDEX),)
     claims = [
-        b.claim(f"c{index}", *(b.request(f"r{number}") for number in range(2 + index % 3)), constraints=alike)
-        for index in range(12)
+        b.claim(
+            f"c{at}",
+            *(b.request(f"r{number}") for number in range(requests[at % len(requests)])),
+            constraints=constraints,
+        )
+        for at in range(12)
     ]
     pods = (b.pod("good", "good"), *(b.pod(f"p{index}", f"c{index}") for index in range(12)))
-    slices = [b.gpu_slice(node.name) for node in nodes]
+    cards = [b.device(f"gpu-{at}", attributes={INDEX: at, ROOT: f"root-{at % 3}"}) for at in range(8)]
+    slices = [b.resource_slice(node.name, *cards) for node in nodes]
     snapshot = b.snapshot(*nodes, *slices, b.gpu_class(), *claims, b.claim("good"))
-    return solve(snapshot, Batch(pods=pods), Policy(), PATIENT)
+    return Situation(snapshot, Batch(pods=pods))
 
 
-def test_pods_that_no_node_can_take_hold_up_no_search() -> None:
-    plan = crowd()
+IMPOSSIBLE = {
+    "one index": ([b.match(INDEX)], (2, 3, 4)),
+    "more roots than there are": ([b.distinct(ROOT)], (4, 5, 8)),
+    "the same in pairs": ([b.distinct(ROOT, f"r{i}", f"r{j}") for i, j in combinations(range(4), 2)], (4, 6)),
+    "one root that differs": (
+        [b.match(ROOT, "r0", "r1", "r2"), b.distinct(ROOT, "r0", "r3"), b.match(ROOT, "r3", "r2")],
+        (4, 5),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", IMPOSSIBLE)
+def test_pods_that_no_node_can_take_hold_up_no_search(case: str) -> None:
+    plan = solve(*crowd(*IMPOSSIBLE[case]), Policy(), PATIENT)
     assert [each.pod.name for each in plan.placements] == ["good"]
     assert (plan.report.status, plan.report.deterministic_seconds < 0.2) == (SearchStatus.OPTIMAL, True)
+
+
+def test_a_kind_of_node_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve pods of one spec on six equal nodes are one question; the next decision asks none."""
+    forms, cache = counted(monkeypatch, cpsat, "maximize"), SolverCache()
+    constraints, _ = IMPOSSIBLE["the same in pairs"]
+    situation = crowd(constraints, (4,))
+    for _ in range(2):
+        solve(*situation, Policy(), PATIENT, cache)
+        assert len([form for form in forms if any(row.rule == HAS_PLACE for row in form.rows)]) == 1
+
+
+SITUATIONS = situations(
+    frozenset(Feature) - {Feature.SHARED_CLAIMS, Feature.ALLOCATED_CLAIMS, Feature.BROKEN_CLAIMS}, most_pods=2
+)
+
+
+@given(SITUATIONS)
+def test_only_pods_that_fit_nowhere_alone_get_no_node(situation: Situation) -> None:
+    snapshot, batch = situation
+    problem = prepare(snapshot, batch, Policy(), SolverCache())
+    left = without_impossible(problem, NOTHING, PATIENT)
+    for before, after in zip(problem.classes, left.classes, strict=True):
+        if before.verdicts.allowed.any() and not after.verdicts.allowed.any():
+            for position in before.members:
+                assert not bruteforce.fits_alone(snapshot, problem.pod(position))
+
+
+def test_without_effort_every_pod_keeps_its_nodes() -> None:
+    constraints, _ = IMPOSSIBLE["the same in pairs"]
+    claim = b.claim("c", *(b.request(f"r{number}") for number in range(4)), constraints=constraints)
+    cards = [b.device(f"gpu-{at}", attributes={ROOT: f"root-{at % 3}"}) for at in range(8)]
+    snapshot = b.snapshot(b.node("n"), b.resource_slice("n", *cards), b.gpu_class(), claim)
+    problem = prepare(snapshot, b.batch(b.pod("p", "c")), Policy(), SolverCache())
+    assert not without_impossible(problem, NOTHING, PATIENT).classes[0].verdicts.allowed.any()
+    problem.layout.serving.clear()
+    lazy = s.with_params(problem, SearchParams(impossible_questions=0))
+    assert without_impossible(lazy, NOTHING, PATIENT).classes[0].verdicts.allowed.any()
 
 
 def test_a_pod_of_two_classes_is_placed_by_the_second_one() -> None:

@@ -128,9 +128,8 @@ def write(lines: Iterable[str], to: TextIO) -> None:
     width = Console(file=to).width if to.isatty() else 0
     for line in map(terminal.escaped, lines):
         indent = len(line) - len(line.lstrip(" "))
-        to.writelines(
-            f"{each}\n" for each in (wrapping.wrapped(line, width, indent and indent + _HANG) if width else (line,))
-        )
+        hang = indent + _HANG if indent else 0
+        to.writelines(f"{each}\n" for each in (wrapping.wrapped(line, width, hang) if width else (line,)))
 
 
 def _coloured(cell: str | Coloured) -> Coloured:

@@ -34,6 +34,7 @@ from .problem.devices.slice_cache import SelectorResults as SelectorResults
 from .problem.solver_cache import SolverCache as SolverCache
 from .quota_answers import quota_fleet as quota_fleet
 from .quota_answers import quotas_of as quotas_of
+from .repair.goals import goal_of_devices as goal_of_devices
 from .repair.goals import goal_of_nodes as goal_of_nodes
 from .repair.goals import goal_of_pods as goal_of_pods
 from .repair.goals import goals_of as goals_of

@@ -4,7 +4,6 @@ import argparse
 import re
 import shutil
 import sys
-import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -166,8 +165,9 @@ def say(message: str) -> None:
     """Write a line to standard error, on a terminal as wide as that, with texts of users escaped."""
     text = f"dovetail: {terminal.escaped(message)}"
     if sys.stderr.isatty():
-        columns = shutil.get_terminal_size().columns
-        text = textwrap.fill(text, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        from scheduler.observe import wrapping  # noqa: PLC0415 - most commands say nothing
+
+        text = "\n".join(wrapping.wrapped(text, shutil.get_terminal_size().columns, 2))
     sys.stderr.write(f"{text}\n")
 
 

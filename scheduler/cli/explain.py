@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from scheduler.cli.arguments import (
     TABLE,
     WIDE,
+    UsageError,
     add_format,
     add_namespace,
     cluster_access,
@@ -23,6 +24,7 @@ from scheduler.cli.sources.targets import Target, TargetKind, add_target, target
 if TYPE_CHECKING:  # these take a second to import
     from collections.abc import Sequence
 
+    from scheduler.cli.sources.podless_maker import SeenCluster
     from solver.domain import Pod
 
 _MOST_NAMES: Final = 4
@@ -32,7 +34,8 @@ _KINDS: Final = (TargetKind.POD, TargetKind.POD_GROUP, TargetKind.OWNER)
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = (
-        "Of a Job, a Deployment or another object that makes pods it explains the gang, else the first pod that waits. "
+        "Of a Job, a Deployment or another object that makes pods it explains the gang, else the first pod that waits; "
+        "of one that is suspended, who resumes it. "
         "Nothing is written to the cluster. Exit status: 0 the pod or gang runs or would be placed, 1 it waits, 2 it "
         "cannot be found or read, 3 the answer may be wrong, as a warning says."
     )
@@ -58,7 +61,7 @@ def execute(options: argparse.Namespace) -> int:
     if target.kind is TargetKind.OWNER:
         found = _of_owner(target, seen)
         if found is None:
-            return ExitStatus.WRONG
+            return _without_pods(options, target, seen)
         target = found
     if target.kind is TargetKind.POD_GROUP:
         return _gang(options, target, seen)
@@ -71,7 +74,7 @@ class _Seen(NamedTuple):
 
     `warnings` are those of the kubelet, by pod.
     `configured` is the configuration of the running scheduler; with `is_known` it and the reserved nodes are known.
-    `known` is what else exists.
+    `known` is what else exists. `cluster` is the live one.
     """
 
     asked: Any
@@ -84,6 +87,7 @@ class _Seen(NamedTuple):
     is_known: bool = True
     known: Any = None
     unserved: str = ""
+    cluster: "SeenCluster | None" = None
 
     def warn_of_no_scheduler(self) -> None:
         """Say before an answer that no scheduler runs."""
@@ -102,25 +106,18 @@ class _Seen(NamedTuple):
 
 
 def _of_owner(target: Target, seen: _Seen) -> Target | None:
-    """Return the gang of what makes pods, else the first pod that waits, else the first one; None, said, without."""
-    from scheduler.cli.sources import absent_objects  # noqa: PLC0415 - the solver takes a second
-    from scheduler.kube.pod_writes import PendingPod  # noqa: PLC0415 - as above
+    """Return the gang of what makes pods, else the first pod that waits, else the first one; None without pods."""
+    from scheduler.kube.pod_writes import PendingPod  # noqa: PLC0415 - the solver takes a second
     from scheduler.queue import in_queue_order  # noqa: PLC0415 - as above
     from scheduler.simulation.owned_pods import owned  # noqa: PLC0415 - as above
     from solver.domain import wording  # noqa: PLC0415 - as above
 
-    if seen.asked is None:
-        missing = ", ".join(seen.forbidden)
-        refuse(f"explain: the pods of {target} are not known without the rights to list {missing}: name a pod")
-        return None
     pods = in_queue_order(owned(seen.known.pods, target.owner, target.namespace, target.name))
     if not pods:
-        refuse(f"explain: {absent_objects.without_pods(target, seen.known)}")
         return None
     gangs = sorted({pod.gang.name for pod in pods if pod.gang is not None})
     if len(gangs) > 1:
-        refuse(f"explain: {target} has the gangs {wording.shortened(gangs, _MOST_NAMES)}: write gang/{gangs[0]}")
-        return None
+        raise UsageError(f"{target} has the gangs {wording.shortened(gangs, _MOST_NAMES)}: write gang/{gangs[0]}")
     if gangs:
         return Target(TargetKind.POD_GROUP, target.namespace, gangs[0])
     waiting = [pod for pod in pods if pod.is_pending]
@@ -129,6 +126,18 @@ def _of_owner(target: Target, seen: _Seen) -> Target | None:
         say(f"{target} has {len(pods)} pods, and {len(waiting) or 'none'} of them wait: this is pod {first.id.name}")
     seen.pods.setdefault(first.id, PendingPod(first, None))
     return Target(TargetKind.POD, target.namespace, first.id.name)
+
+
+def _without_pods(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
+    """Explain an object that makes pods and has none, or say that there is none of its name."""
+    from scheduler.cli.sources import absent_objects, podless_maker  # noqa: PLC0415 - as above
+
+    if missing := absent_objects.missing_namespace(target.namespace, seen.known):
+        return refuse(f"explain: {missing}")
+    near = absent_objects.near_owner(target, seen.known)
+    if seen.cluster is None:
+        return refuse(f"explain: there is no pod of {target}{near}")
+    return podless_maker.explain(options, target, seen.cluster, near)
 
 
 def _pod(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
@@ -198,13 +207,15 @@ def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
     meanwhile = running.read, live_cluster.load_solver
     found, (pods, warnings) = live_cluster.fetch_with_conditions(access, target.namespace, name, meanwhile=meanwhile)
     from scheduler.cli.sources.absent_objects import KnownObjects  # noqa: PLC0415 - as above
+    from scheduler.cli.sources.podless_maker import SeenCluster  # noqa: PLC0415 - as above
     from scheduler.simulation import case_builder, explanation, simulator  # noqa: PLC0415 - as above
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
     from solver.domain import Namespace, PodGroup  # noqa: PLC0415 - and this
 
     missing = explanation.NEEDED & set(found.forbidden)
+    cluster = SeenCluster(access, found, running, is_whole=not missing)
     if missing:
-        return _Seen(None, pods, warnings, forbidden=found.forbidden, known=KnownObjects())
+        return _Seen(None, pods, warnings, forbidden=found.forbidden, known=KnownObjects(), cluster=cluster)
     made = case_builder.CaseBuilder.of(found, documents.ManifestFiles())
     asked = _meant(made.pods, target)
     wanted = next((pod.scheduler_name for pod in asked), "")
@@ -226,6 +237,7 @@ def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
         is_known=running.is_known,
         known=known,
         unserved=unserved,
+        cluster=cluster,
     )
 
 

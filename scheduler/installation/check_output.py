@@ -1,6 +1,5 @@
 """Prints the lines of `dovetail check`, each as soon as it is known."""
 
-import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final, TextIO
@@ -10,7 +9,7 @@ from rich.console import Console
 from rich.style import Style
 
 from scheduler.installation.installation_checks import CheckLine, CheckResult
-from scheduler.observe import terminal
+from scheduler.observe import terminal, wrapping
 from scheduler.simulation.printing import counted
 
 _COLOURS: Final = {
@@ -33,17 +32,10 @@ def show_line(line: CheckLine, to: TextIO) -> None:
         result = Style.parse(colour).render(result, color_system=ColorSystem.STANDARD)
     indent = " " * (_RESULT_WIDTH + _CHECK_WIDTH)
     texts = [line.message, *([f"→ {line.next_step}"] if line.next_step else [])]
-    lines = [part for text in texts for part in _wrapped(terminal.escaped(text), width - len(indent))]
+    lines = [part for text in texts for part in wrapping.wrapped(terminal.escaped(text), width - len(indent))]
     to.write(f"{result}{line.check:<{_CHECK_WIDTH}}{lines[0]}\n")
     to.writelines(f"{indent}{each}\n" for each in lines[1:])
     to.flush()
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    """Wrap a sentence between words; a width below 1 is none."""
-    if width < 1:
-        return [text]
-    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def show_end(lines: Sequence[CheckLine], to: TextIO) -> None:

@@ -12,7 +12,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -104,27 +104,63 @@ def _entry(document: Mapping[str, Any], kind: str, name: str) -> dict[str, Any] 
     return None
 
 
-def names(access: QuickAccess, path: str) -> list[str]:
-    """List the names of the objects below a path of the API. Raise `NamesError`."""
-    try:
-        found = json.loads(_get(access, f"{path}?{_FROM_CACHE}&includeObject=None", _TABLE))
-        at = next(number for number, each in enumerate(found["columnDefinitions"]) if each["format"] == "name")
+class NamesQuestion(NamedTuple):
+    """What is listed below a path of the API: the names of all objects, or the values of a `label`."""
+
+    path: str
+    label: str = ""
+
+    @property
+    def target(self) -> str:
+        """The path with its query."""
+        wanted = f"labelSelector={self.label.replace('/', '%2F')}" if self.label else "includeObject=None"
+        return f"{self.path}?{_FROM_CACHE}&{wanted}"
+
+    @property
+    def form(self) -> str:
+        """What is accepted as an answer."""
+        return _METADATA if self.label else _TABLE
+
+    def values_in(self, content: bytes) -> list[str]:
+        """Return the names or values in an answer."""
+        found = json.loads(content)
+        if self.label:
+            return [str(each["metadata"]["labels"][self.label]) for each in found.get("items") or ()]
+        at = next((number for number, each in enumerate(found["columnDefinitions"]) if each["format"] == "name"), None)
+        if at is None:
+            raise ValueError("no column of names")
         return [str(each["cells"][at]) for each in found.get("rows") or ()]
-    except (*_UNUSABLE, StopIteration):
-        raise NamesError from None
 
 
-def label_values(access: QuickAccess, path: str, label: str) -> set[str]:
-    """Return the values of a label of the objects below a path of the API that have it. Raise `NamesError`."""
+def names(access: QuickAccess, *questions: NamesQuestion) -> list[set[str] | None]:
+    """
+    Answer questions by one connection; None where the API server refuses, or does not know, what is asked.
+
+    Raise `NamesError`.
+    """
     try:
-        found = json.loads(_get(access, f"{path}?{_FROM_CACHE}&labelSelector={label.replace('/', '%2F')}", _METADATA))
-        return {str(each["metadata"]["labels"][label]) for each in found.get("items") or ()}
+        answers = _answers(access, questions)
+        return [
+            None if content is None else set(question.values_in(content))
+            for question, content in zip(questions, answers, strict=True)
+        ]
     except _UNUSABLE:
         raise NamesError from None
 
 
-def _get(access: QuickAccess, path: str, accept: str) -> bytes:
-    """Send one request of HTTP/1.0, whose answer ends with the connection; return the content of a success."""
+def _answers(access: QuickAccess, questions: Sequence[NamesQuestion]) -> list[bytes | None]:
+    """Send all requests at once; those that a server leaves out, which closes after each, by another connection."""
+    found: list[bytes | None] = []
+    while len(found) < len(questions):
+        told = list(_read(_sent(access, questions[len(found) :])))
+        if not told:
+            raise ValueError("no answer")
+        found += told
+    return found
+
+
+def _sent(access: QuickAccess, questions: Sequence[NamesQuestion]) -> bytes:
+    """Send requests, of which the last one ends the connection; return what is answered."""
     scheme, _, rest = str(access.cluster["server"]).rstrip("/").partition("://")
     authority, slash, below = rest.partition("/")
     host, port = _host_and_port(authority, scheme)
@@ -136,23 +172,44 @@ def _get(access: QuickAccess, path: str, accept: str) -> bytes:
             context = tls_context(access, ends_with)
             name = str(access.cluster.get("tls-server-name") or host)
             connection = ends_with.enter_context(context.wrap_socket(connection, server_hostname=name))
-        head = [
-            f"GET {slash}{below}{path} HTTP/1.0",
-            f"Host: {authority}",
-            f"Accept: {accept}",
-            *_authorization(access),
-        ]
-        connection.sendall("\r\n".join([*head, "", ""]).encode())
+        common = (f"Host: {authority}", *_authorization(access))
+        heads = [(f"GET {slash}{below}{each.target} HTTP/1.1", f"Accept: {each.form}", *common) for each in questions]
+        heads[-1] = (*heads[-1], "Connection: close")
+        connection.sendall("".join("\r\n".join([*head, "", ""]) for head in heads).encode())
         answer = bytearray()
         while len(answer) < _MOST_BYTES:
             connection.settimeout(_left(ends))
             if not (part := connection.recv(65536)):
                 break
             answer += part
-    first, _, content = bytes(answer).partition(b"\r\n\r\n")
-    if first.split(b" ", 2)[1:2] != [b"200"]:
-        raise ValueError("no success")
-    return content
+    return bytes(answer)
+
+
+def _read(answers: bytes) -> Iterator[bytes | None]:
+    """Yield the content of each answer (RFC 9112), None for one that is no success."""
+    while answers:
+        head, _, answers = answers.partition(b"\r\n\r\n")
+        status, *lines = head.split(b"\r\n")
+        fields = {name.lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
+        if fields.get(b"transfer-encoding", b"").lower() == b"chunked":
+            content, answers = _joined(answers)
+        else:
+            size = int(fields.get(b"content-length", len(answers)))
+            content, answers = answers[:size], answers[size:]
+        yield content if status.split(b" ", 2)[1:2] == [b"200"] else None
+
+
+def _joined(chunks: bytes) -> tuple[bytes, bytes]:
+    """Return the content of chunks, and what follows them."""
+    parts: list[bytes] = []
+    at = 0
+    while True:
+        line_end = chunks.index(b"\r\n", at)
+        size, begin = int(chunks[at:line_end].partition(b";")[0], 16), line_end + 2
+        at = begin + size + 2
+        if size <= 0:
+            return b"".join(parts), chunks[at:]
+        parts.append(chunks[begin : begin + size])
 
 
 def _host_and_port(authority: str, scheme: str) -> tuple[str, int]:

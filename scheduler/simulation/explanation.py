@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TextIO
 
 from msgspec.structs import replace
-from rich.text import Text
 
 from scheduler.kube.pod_warnings import PodWarning
 from scheduler.kube.pod_writes import PendingPod
@@ -232,15 +231,16 @@ def show_gang(found: ExplainedGang, to: TextIO, *, is_wide: bool = False) -> Non
     """Print the explanation of a gang: its state, and then each kind of waiting pod; all names with `is_wide`."""
     console = printing.console(to, width=explanation_output.WIDTH, most=explanation_output.WIDTH)
     for line in _gang_lines(printing.visible(found), None if is_wide else _SHOWN):
-        console.print(Text(line))
+        printing.sentence(console, line, hang=explanation_output.HANG)
     for each, count in found.kinds:
         to.write("\n")
         if count > 1:
-            console.print(Text(f"One of {count} equal pods:"))
+            printing.sentence(console, f"One of {count} equal pods:")
         explanation_output.show(each, to, is_wide=is_wide)
     if found.more_kinds:
         more = f"{counted(found.more_kinds, 'more kind')} of waiting pods"
-        console.print(Text(f"\nThe {found.noun} has {more}: -o wide and -o json explain all of them."))
+        console.print()
+        printing.sentence(console, f"The {found.noun} has {more}: -o wide and -o json explain all of them.")
 
 
 def _gang_lines(found: ExplainedGang, most: int | None) -> Iterator[str]:

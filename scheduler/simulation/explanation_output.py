@@ -34,9 +34,10 @@ from solver.domain import (
 WIDTH: Final = 100
 """Columns if the output is not a terminal, and the most columns on one."""
 _MOST_NAMES: Final = 6
-_INDENT: Final = (0, 0, 0, 2)
-_MOST_REQUEST: Final = 16
-"""Characters of a request's name beside its numbers, on 80 columns."""
+HANG: Final = 2
+"""Columns that what belongs to a line stands further in."""
+_NUMBERS_WIDTH: Final = 64
+"""Columns that the numbers of a request take, with the blanks before and between them."""
 _HEADS: Final = ("REQUEST", "NEEDS", "MATCH", "IN USE", "TAINTED", "FREE", "ALIGNED", "FIT TOGETHER")
 
 _BEYOND_NODES: Final = frozenset(
@@ -114,19 +115,19 @@ def show(explained: Explained, to: TextIO, *, is_wide: bool = False) -> None:
     console = printing.console(to, width=WIDTH, most=WIDTH)
     explained = printing.visible(explained)
     diagnosis, condition = explained.diagnosis, explained.condition
-    console.print(_head(explained, diagnosis) if diagnosis is not None else _undecided(explained))
+    printing.sentence(console, _head(explained, diagnosis) if diagnosis is not None else _undecided(explained))
     for line in _devices(explained):
-        console.print(Padding(line, _INDENT, expand=False))
+        _item(console, line)
     for warning in explained.warnings:
-        console.print(Padding(_said_by_kubelet(warning), _INDENT, expand=False))
+        _item(console, _said_by_kubelet(warning))
     hints = explained_hints.beside_changes(explained)
     for hint in hints:
-        console.print(printing.arrow(hint))
+        printing.arrow(console, hint)
     if diagnosis is not None:
         _show_diagnosis(explained, diagnosis, console, None if is_wide else _MOST_NAMES, has_hints=bool(hints))
     if explained.is_live and (explained.waits or explained.is_said_to_wait):
         console.print()
-        console.print(_condition(condition, explained_hints.condition_message(explained)))
+        printing.sentence(console, _condition(condition, explained_hints.condition_message(explained)), hang=HANG)
 
 
 def _show_diagnosis(
@@ -138,13 +139,18 @@ def _show_diagnosis(
     for reason in diagnosis.reasons if not diagnosis.is_bound else ():
         is_said = reason.code is ReasonCode.NODE_RESERVED and explained.reserved
         if not is_said and (no_node_says_why or reason.code in _BEYOND_NODES):
-            console.print(Padding(_sentence(reason), _INDENT, expand=False))
+            _item(console, _sentence(reason))
     _show_changes(diagnosis, console, has_hints=has_hints)
     if moves := explained_hints.moves(explained):
-        console.print(printing.arrow(moves))
+        printing.arrow(console, moves)
     for group in diagnosis.nodes:
         console.print()
         _show_group(group, console, most_names, explained.reserved)
+
+
+def _item(console: Console, text: Text | str, colour: str = "") -> None:
+    """Print a sentence below what it is about; a line that goes on stands further in than the next item."""
+    printing.sentence(console, Text(text, colour) if isinstance(text, str) else text, indent=HANG, hang=HANG)
 
 
 def _undecided(explained: Explained) -> Text:
@@ -282,7 +288,8 @@ def _lost(diagnosis: PodDiagnosis) -> str:
     if not any(each.code in FITS_ALONE for each in diagnosis.reasons):
         return ""
     proof = "no plan places more" if diagnosis.is_proven else "it is not proven that no plan places more"
-    return f"; the plan places {', '.join(map(str, diagnosis.lost_to)) or 'other pods'} instead, and {proof}"
+    others = wording.shortened(list(map(str, diagnosis.lost_to)), _MOST_NAMES) or "other pods"
+    return f"; the plan places {others} instead, and {proof}"
 
 
 def _show_group(
@@ -296,18 +303,18 @@ def _show_group(
     for_whom = f", but for the reservation for {', '.join(str(each.pod) for each in kept)}" if kept else ""
     matches = not group.requests or any(each.matching for each in group.requests)
     state = (fits if group.fits else "", "green") if matches else ("  no device matches", "yellow")
-    console.print(Text.assemble((title, "bold"), state, (for_whom, "yellow")))
+    printing.sentence(console, Text.assemble((title, "bold"), state, (for_whom, "yellow")), hang=2 * HANG)
     for line in (*group.objections, *group.pools):
-        console.print(Padding(Text(line, "yellow"), _INDENT, expand=False))
+        _item(console, line, "yellow")
     if group.requests and matches:
-        for part in _numbers(group.requests):
-            console.print(Padding(part, _INDENT, expand=False))
+        for part in _numbers(group.requests, console.width - _NUMBERS_WIDTH):
+            console.print(Padding(part, (0, 0, 0, HANG), expand=False))
     for each in group.requests:
         if each.left_out:
-            console.print(Padding(Text(f"{each.request}: {', '.join(each.left_out)}", "yellow"), _INDENT, expand=False))
+            _item(console, f"{each.request}: {', '.join(each.left_out)}", "yellow")
     if not all(any(objection.endswith(each) for objection in group.objections) for each in group.conflict):
         lead = "conflict" if len(group.conflict) > 1 else "not possible"
-        console.print(Padding(Text(f"{lead}: {'; '.join(group.conflict)}", "yellow"), _INDENT, expand=False))
+        _item(console, f"{lead}: {'; '.join(group.conflict)}", "yellow")
 
 
 def _numbered(name: str) -> list[tuple[bool, int, str]]:
@@ -315,9 +322,9 @@ def _numbered(name: str) -> list[tuple[bool, int, str]]:
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d{1,18})", name)]
 
 
-def _numbers(requests: Sequence[RequestCount]) -> Iterator[Table | Text]:
-    """Yield the table of requests; where a name has no room beside its numbers, it stands above a table of its own."""
-    if max(len(each.request) for each in requests) <= _MOST_REQUEST:
+def _numbers(requests: Sequence[RequestCount], room: int) -> Iterator[Table | Text]:
+    """Yield the table of requests; where a name has no `room` beside its numbers, it stands above its own table."""
+    if max(len(each.request) for each in requests) <= room:
         yield _table(requests, _HEADS)
         return
     for each in requests:
@@ -346,14 +353,14 @@ def _show_changes(diagnosis: PodDiagnosis, console: Console, *, has_hints: bool)
         return
     if not diagnosis.changes:
         it = "its gang start" if diagnosis.starts_with else "it fit"
-        console.print(f"No {'other' if has_hints else 'single'} change that was tried makes {it}.")
+        printing.sentence(console, f"No {'other' if has_hints else 'single'} change that was tried makes {it}.")
         return
     lead = "It would fit with one of these"
     if diagnosis.starts_with:
         lead = f"Its gang would start with one of these, made in all {diagnosis.starts_with + 1} pods that wait"
-    console.print(f"{lead} (each was checked):")
+    printing.sentence(console, f"{lead} (each was checked):")
     for change in diagnosis.changes:
-        console.print(printing.arrow(f"{change.message}  ({change.node})"))
+        printing.arrow(console, f"{change.message}  ({change.node})")
 
 
 def _sentence(reason: Reason) -> Text:

@@ -200,13 +200,15 @@ def fit(
     running: RunningOfFile | None = None,
     quotas: "QuotaLedger | None" = None,
     says_changes: bool = True,
+    says_moves: bool = True,
 ) -> Fit:
     """
     Answer for the pods `own` of a case; with `most`, also count the copies that fit and that `quotas` admit.
 
     Those that run already, in their places, count as copies.
 
-    The changes that would let a pod in name any object of the cluster: without `says_changes` none is searched.
+    The changes that would let a pod in name any object of the cluster: without `says_changes` none is searched, nor are
+    moves without `says_moves`.
     """
     cache = SolverCache()
     count = 0 if running is None else running.number
@@ -233,7 +235,7 @@ def fit(
     stuck = [each.pod for each in result.plan.unplaced if each.pod not in evicting and not _is_absent(each)]
     if not stuck:
         return found
-    helped = _with_moves(found, left)
+    helped = _with_moves(found, left) if says_moves else found
     return helped if helped.moves or not says_changes else _with_changes(found, left, stuck[0], cache)
 
 
@@ -311,15 +313,15 @@ def show(found: Fit, wanted: int, to: TextIO) -> None:
     """Print the answer in a sentence, then where the pods start, and what has to change for those that do not."""
     console = printing.console(to)
     colour = "green" if found.fits(wanted) and not found.idle else "yellow"
-    console.print(Text(printing.visible(sentence(found)), colour))
+    printing.sentence(console, Text(printing.visible(sentence(found)), colour))
     plan_output.show(found.result, to)
     if found.moves is not None:
-        console.print("All of them fit after these moves (dovetail repair plan makes them one by one):")
+        printing.sentence(console, "All of them fit after these moves (dovetail repair plan makes them one by one):")
         moves_output.show_moves(found.moves, to)
     if found.changes:
-        console.print(Text(printing.visible(f"{changes_title(found)} (each was checked):")))
+        printing.sentence(console, Text(printing.visible(f"{changes_title(found)} (each was checked):")))
         for change in printing.visible(found.changes):
-            console.print(printing.arrow(f"{change.message}  ({change.node})"))
+            printing.arrow(console, f"{change.message}  ({change.node})")
 
 
 def _more(copies: CopyCount, found: Fit, why: str) -> str:

@@ -4,7 +4,6 @@ Prints lists as kubectl does: columns without lines, and one line for each row.
 `rich` takes a millisecond for each row, and a list may have a line for each of 40,000 devices.
 """
 
-import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Final, NamedTuple, TextIO
@@ -14,11 +13,13 @@ from rich.color import ColorSystem
 from rich.console import Console
 from rich.style import Style
 
-from scheduler.observe import terminal
+from scheduler.observe import terminal, wrapping
 
 _GAPS: Final = (3, 2, 1)
 """Blanks between columns; the second where the terminal is too narrow, the last where nothing else helps."""
 _INDENT: Final = "    "
+_HANG: Final = 2
+"""Columns that a line of a sentence stands further in than its first one, where that is indented."""
 _BELOW_NAME: Final = "  "
 """What a row begins with whose name is a line of its own."""
 
@@ -126,13 +127,9 @@ def write(lines: Iterable[str], to: TextIO) -> None:
     """Write sentences below a list, with texts of users escaped; on a terminal they are wrapped between words."""
     width = Console(file=to).width if to.isatty() else 0
     for line in map(terminal.escaped, lines):
-        indent = " " * (len(line) - len(line.lstrip(" ")))
-        wrapped = (
-            textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-            if width
-            else ()
-        )
-        to.writelines(f"{each}\n" for each in wrapped or (line,))
+        indent = len(line) - len(line.lstrip(" "))
+        hang = indent + _HANG if indent else 0
+        to.writelines(f"{each}\n" for each in (wrapping.wrapped(line, width, hang) if width else (line,)))
 
 
 def _coloured(cell: str | Coloured) -> Coloured:
@@ -287,8 +284,7 @@ class _Table(NamedTuple):
             text = row[at].text
             if text and self.columns[at].is_copied:
                 text = f"{self.columns[at].head} {text}"
-            wrapped = textwrap.wrap(text, self.width - len(_INDENT), break_long_words=False, break_on_hyphens=False)
-            lines += (_INDENT + each for each in wrapped)
+            lines += (_INDENT + each for each in wrapping.wrapped(text, self.width - len(_INDENT)) if each)
         return lines
 
     def _parts(self, at: int, text: str) -> Iterator[str]:
@@ -296,7 +292,7 @@ class _Table(NamedTuple):
         if _width(text) <= width:
             yield text
         elif self.columns[at].is_sentence:
-            yield from textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+            yield from wrapping.wrapped(text, width)
         elif self.columns[at].is_product:
             yield _product(text, width, self.kept[at])
         else:

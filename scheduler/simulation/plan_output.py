@@ -127,9 +127,9 @@ def show(answer: SimulationResult, to: TextIO, nothing: str = "") -> None:
         printing.show_table(console, ("POD", "NODE", "DEVICES / WHY IT WAITS"), _rows(answer))
     if any(each.victims for each in answer.plan.preemptions):
         printing.show_table(console, ("EVICTED", "NODE", "WHAT FOR"), _victims(answer))
-    console.print(Text(nothing or summary(answer)))
+    printing.sentence(console, Text(nothing or summary(answer)))
     for line in _others(answer):
-        console.print(Text(line))
+        printing.sentence(console, Text(line))
 
 
 def _with_shown_claims(answer: SimulationResult) -> SimulationResult:

@@ -4,7 +4,6 @@ import dataclasses
 import datetime as dt
 import io
 import re
-import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, TextIO, TypeVar, cast
@@ -14,11 +13,10 @@ import yaml
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from scheduler.observe import terminal
+from scheduler.observe import terminal, wrapping
 from solver.domain import PoolId
 
 API_VERSION: Final = "output.dovetail.dev/v1alpha1"
@@ -68,11 +66,18 @@ def console(to: TextIO, *, width: int = WIDTH, most: int | None = None) -> Conso
     return _TerminalConsole(file=trimmed, highlight=False, width=wide, force_terminal=True)
 
 
-def arrow(message: str) -> Padding:
-    """Return a line of what would help; where it is wrapped, the rest stands below its text."""
-    line = Table.grid()
-    line.add_row(Text("→ ", "cyan"), Text(message, "cyan"))
-    return Padding(line, (0, 0, 0, 2), expand=False)
+def sentence(to: Console, text: Text | str, *, indent: int = 0, hang: int = 0) -> None:
+    """Print a sentence, `indent` columns from the left, and the lines after its first one `hang` columns further."""
+    written = Text(text) if isinstance(text, str) else text
+    width = to.width - indent
+    for number, (start, end) in enumerate(wrapping.spans(written.plain, width, hang)):
+        blanks = " " * (indent + (hang if number else 0))
+        to.print(Text(blanks).append_text(written[start:end]), crop=False, no_wrap=True, overflow="ignore")
+
+
+def arrow(to: Console, message: str) -> None:
+    """Print a line of what would help; where it is wrapped, the rest stands below its text."""
+    sentence(to, Text(f"→ {message}", "cyan"), indent=2, hang=2)
 
 
 def show_table(
@@ -108,10 +113,10 @@ def show_table(
 
 
 def _wrapped(text: Text, width: int) -> Iterator[Text]:
-    """Wrap lines that have one style each between words, as rich would but for long words, and indent them."""
+    """Wrap and indent lines that have one style each."""
     for line in text.split("\n"):
         style = line.spans[0].style if line.spans else line.style
-        for part in textwrap.wrap(line.plain, width, break_long_words=False, break_on_hyphens=False):
+        for part in wrapping.wrapped(line.plain, width):
             yield Text(f"{_INDENT}{part}", style)
 
 

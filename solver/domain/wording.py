@@ -127,6 +127,12 @@ def listed(names: Iterable[str]) -> str:
     return shortened(sorted(set(names)), _SHOWN)
 
 
+NO_CONTROLLER: Final = "it has no controller that would make it anew"
+NO_ROOM_FOR_SUCCESSOR: Final = "there is no room for its successor"
+NO_ROOM_FOR_SET: Final = "its set finds no room as a whole"
+"""Why a pod that has to leave is not moved."""
+
+
 def shortened(names: Sequence[str], most: int) -> str:
     """List the first names in their order, and count the others: `a, b and 3 more`."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -79,6 +79,17 @@ def goal_of_nodes(snapshot: Snapshot, names: Collection[str], policy: Policy, su
     return RepairGoal(kind=GoalKind.NODES, subject=subject, value=value, leaving=leaving, nodes=tuple(sorted(names)))
 
 
+def goal_of_devices(snapshot: Snapshot, devices: Collection[DeviceId], subject: str) -> RepairGoal:
+    """
+    Return the goal of devices that are to go, for the pods of all schedulers.
+
+    Their successors get none of the failed devices either.
+    """
+    holding = [pod for pod in snapshot.pods if pod.claims]
+    goal = _leaving_devices(snapshot, holding, dict.fromkeys(devices, "it is to go"), subject)
+    return replace(goal, devices=tuple(sorted({*devices, *failed_devices(snapshot)}))) if goal.leaving else goal
+
+
 def _waiting_goals(waiting: Batch) -> Iterator[RepairGoal]:
     """All gangs and pods of one priority together, then each of them alone, where together they are more than one."""
     by_priority: defaultdict[int, list[Pod]] = defaultdict(list)

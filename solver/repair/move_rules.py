@@ -17,6 +17,7 @@ from solver.domain import (
     RepairRules,
     Snapshot,
     loose_gangs,
+    wording,
 )
 from solver.domain.gang import DISRUPT_ALL
 from solver.preemption.pdb_index import PdbIndex
@@ -85,7 +86,7 @@ class MoveRules:
         if pod.scheduler_name not in self.policy.preemption.scheduler_names:
             return f"another scheduler placed it: {pod.scheduler_name or 'none is named'}"
         if pod.controller is None:
-            return "it has no controller that would make it anew"
+            return wording.NO_CONTROLLER
         if pod.belongs_to_node:
             return "it belongs to its node"
         if pod.is_deleting:

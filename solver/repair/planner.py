@@ -26,6 +26,7 @@ from solver.domain import (
     Snapshot,
     Staying,
     loose_gangs,
+    wording,
 )
 from solver.extract import Extracted
 from solver.greedy import Greedy, candidates
@@ -215,7 +216,7 @@ class _Attempt:
             elif len(group) == 1 and self._can_be_spared(group[0], spared):
                 spared.append(group[0])
             else:
-                why = "there is no room for its successor" if len(group) == 1 else "its set finds no room as a whole"
+                why = wording.NO_ROOM_FOR_SUCCESSOR if len(group) == 1 else wording.NO_ROOM_FOR_SET
                 staying += [Staying(pod=pod.id, node=pod.node_name, reason=why) for pod in group]
         if not kept and not spared:
             return replace(failed, staying=tuple(dict.fromkeys((*staying, *failed.staying))))

@@ -1,5 +1,6 @@
 """Measurements as pictures: an SVG shows what was measured, on a logarithmic scale where values differ much."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from e2e.bench import growth, table
 from e2e.bench.measure import Measure
 from e2e.compare import samples
 from e2e.compare.samples import Sample
+from e2e.controlplane.plane import REPOSITORY
 from e2e.latency import latencies
 from e2e.latency.latencies import LatencyRun
 from e2e.plots import Panel, Series
@@ -62,6 +64,22 @@ def test_a_panel_is_drawn(panel: Panel, tmp_path: Path) -> None:
     assert f"<!-- {panel.title} -->" in path.read_text()
     for series in panel.series if len(panel.series) > 1 else ():
         assert f"<!-- {series.name} -->" in path.read_text()
+
+
+def test_pictures_follow_the_colours_of_the_reader(tmp_path: Path) -> None:
+    """All that is black or white on a light page has a rule for a dark one, also in the picture of the pages."""
+    path = tmp_path / "plot.svg"
+    plots.draw(path, table.panels([MEASURE]))
+    drawn = path.read_text(encoding="utf-8")
+    published = (REPOSITORY / "docs" / "traces.svg").read_text(encoding="utf-8")
+    for text in (drawn, published):
+        style = re.search(r"@media \(prefers-color-scheme: dark\) \{(.*?)\}\n</style>", text, re.DOTALL)
+        assert style is not None
+        plain = set(re.findall(r'style="[^"]*?((?:fill|stroke): #(?:000000|ffffff))', text))
+        assert plain
+        assert {each for each in plain if f'[style*="{each}"]' not in style[1]} == set()
+    plots.add_dark_scheme(path)
+    assert path.read_text(encoding="utf-8") == drawn, "a picture gets the rules once"
 
 
 def test_the_same_measurements_give_the_same_picture(tmp_path: Path) -> None:

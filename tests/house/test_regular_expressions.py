@@ -19,6 +19,7 @@ SEARCHING = frozenset({"search", "sub", "subn", "split", "findall", "finditer"})
 SHORT_OR_ALWAYS_MATCHES = {
     "scheduler.kube.login.redaction._NAMED": "the last 500 characters of a message are read",
     "scheduler.kube.login.redaction._OPAQUE": "the last 500 characters of a message are read",
+    "scheduler.observe.wrapping._WORD": "each place where it can begin is in a match",
     "scheduler.settings.validation._steps": "paths of our settings, as msgspec writes them",
     "scheduler.status.conditions._HINT": "each place where it can begin ends the match before it",
     "solver.cel.parse._SKIPPED": "expressions of at most 10 KiB, and it stops at the first quote that is not closed",

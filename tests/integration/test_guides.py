@@ -306,8 +306,7 @@ def test_kueue(plane: ControlPlane, follow: Follow, begin: Begin) -> None:
     plane.kubectl("-n", NAMESPACE, "patch", "job", "queued", "-p", json.dumps(flavour))
     plane.kubectl("-n", NAMESPACE, "patch", "job", "queued", "-p", '{"spec": {"suspend": false}}')
     wait_until(lambda: placed(plane, "queued") == [("dovetail", "gpu-0002")] * 2)
-    guide.skip("kubectl -n ml get workloads.kueue.x-k8s.io")
-    assert "gpu-0002" in guide.run("dovetail explain gang/queued -n ml")
+    assert "gpu-0002" in guide.run("dovetail explain job/queued -n ml")
     plane.kubectl("-n", NAMESPACE, "patch", "job", "queued", "-p", '{"spec": {"suspend": true}}')
     wait_until(lambda: _list(plane, "pods") == [] and plane.request("GET", CLAIMS)["items"] == [])
 
@@ -353,6 +352,7 @@ def test_a_bad_gpu(plane: ControlPlane, follow: Follow, begin: Begin) -> None:
     guide = follow("bad-gpu.md")
     assert "gpu-3" not in guide.run("dovetail devices --problems")
     assert "held" in guide.run("dovetail devices node/gpu-0001")
+    assert "gpu-0001 (other devices)" in guide.run("dovetail repair plan --for device gpu-0001/gpu-3")
     guide.run("kubectl apply -f bad-gpu.yaml")
     assert "held,tainted" in guide.run("dovetail devices --problems")
     (name,) = [each["metadata"]["name"] for each in _list(plane, "pods")]

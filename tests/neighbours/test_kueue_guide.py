@@ -8,6 +8,7 @@ import pytest
 from e2e.controlplane.plane import ControlPlane
 from e2e.fleet import nvidia, publish
 from e2e.fleet.fleets import together
+from tests.support import manifests as m
 from tests.support.controlplane import wait_until
 from tests.support.guides import Guide
 from tests.support.neighbours import Neighbours
@@ -47,7 +48,13 @@ def states_of(plane: ControlPlane, job: str) -> list[str]:
     return [check["state"] for each in mine for check in each["status"].get("admissionChecks", [])]
 
 
-def test_the_page_as_it_is_written(furnished: ControlPlane, tmp_path: Path) -> None:
+def explained(plane: ControlPlane, capsys: pytest.CaptureFixture[str]) -> str:
+    """What is said of a Job without pods for which there is no quota."""
+    assert m.run("explain", "job/large", "-n", NAMESPACE, f"--kubeconfig={plane.kubeconfig}") == 1
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_the_page_as_it_is_written(furnished: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plane = furnished
     guide = Guide("kueue.md", plane, tmp_path)
     guide.run("kubectl apply -f queues.yaml")
@@ -55,11 +62,7 @@ def test_the_page_as_it_is_written(furnished: ControlPlane, tmp_path: Path) -> N
     guide.run("kubectl -n ml wait")
     wait_until(lambda: len(placed(plane)) == 2)
     assert {name for name, _ in placed(plane)} == {"dovetail"}
-    assert "job-queued" in guide.run("kubectl -n ml get workloads.kueue.x-k8s.io")
-    if plane.feature_gates == "defaults":  # with all gates on the gang has the name of its PodGroup
-        assert "gpu-000" in guide.run("dovetail explain gang/queued -n ml")
-    else:
-        guide.skip("dovetail explain gang/queued -n ml")
+    assert "gpu-000" in guide.run("dovetail explain job/queued -n ml")
     guide.run("kubectl apply -f check.yaml")
     guide.run("kubectl wait")
     guide.run("kubectl patch clusterqueue")
@@ -67,4 +70,7 @@ def test_the_page_as_it_is_written(furnished: ControlPlane, tmp_path: Path) -> N
     plane.kubectl("-n", NAMESPACE, "apply", "-f", "-", input=job)
     wait_until(lambda: len(placed(plane)) == 4)
     assert states_of(plane, "checked") == ["Ready"]
+    large = job.replace("checked", "large").replace("parallelism: 2", "parallelism: 9")
+    plane.kubectl("-n", NAMESPACE, "apply", "-f", "-", input=large)
+    wait_until(lambda: "quota for gpus in flavor default" in explained(plane, capsys))
     guide.end()

@@ -21,7 +21,7 @@ from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.sources.configuration import add_configured_cluster, configuration
 from scheduler.cli.sources.targets import Target, TargetKind, target_of
 
-_KINDS: Final = (TargetKind.POD, TargetKind.POD_GROUP, TargetKind.NODE, TargetKind.DOMAIN)
+_KINDS: Final = (TargetKind.POD, TargetKind.POD_GROUP, TargetKind.NODE, TargetKind.DEVICE, TargetKind.DOMAIN)
 _TIMEOUT_SECONDS: Final = 300.0
 
 
@@ -43,7 +43,7 @@ def add(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> None:
         metavar="OBJECT",
         required=not is_optional,
         help="what the moves are for: `pod NAMESPACE/NAME` or `gang NAMESPACE/NAME` that waits, or that runs on a "
-        "device that failed; `node NAME` or `domain LABEL=VALUE` that is to be emptied",
+        "device that failed; `node NAME`, `domain LABEL=VALUE` or `device NODE/NAME` that is to be emptied",
     )
     add_namespace(parser)
     add_manifests(parser, "use manifests instead of the live cluster, as in `dovetail simulate`")

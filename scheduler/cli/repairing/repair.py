@@ -31,7 +31,7 @@ def execute(options: argparse.Namespace) -> int:
         if options.name:
             return refuse(f"repair: plan takes no name: write --for {options.name}")
         if not options.wanted:
-            kinds = "pod NAMESPACE/NAME, gang NAMESPACE/NAME, node NAME, domain LABEL=VALUE"
+            kinds = "pod NAMESPACE/NAME, gang NAMESPACE/NAME, node NAME, device NODE/NAME, domain LABEL=VALUE"
             return refuse(f"repair: plan needs --for: {kinds}")
         return moves_planning.execute(options)
     if options.wanted or options.filename or options.apply or options.save:

@@ -81,13 +81,10 @@ def refuse_missing_namespace(name: str, access: "ClusterAccess") -> None:
         raise UsageError(missing)
 
 
-def without_pods(target: Target, known: KnownObjects) -> str:
-    """Say that an object that makes pods has none, and name the objects of such pods that may be meant."""
-    if missing := missing_namespace(target.namespace, known):
-        return missing
+def near_owner(target: Target, known: KnownObjects) -> str:
+    """Name the objects with pods that may be meant by one that makes pods and has none; "" without such."""
     there = (pod.workload.partition(" ") for pod in known.pods if pod.id.namespace == target.namespace)
-    names = sorted({name for kind, _, name in there if kind == target.owner})
-    return f"there is no pod of {target}{wording.did_you_mean(target.name, names)}"
+    return wording.did_you_mean(target.name, sorted({name for kind, _, name in there if kind == target.owner}))
 
 
 def missing_namespace(name: str, known: KnownObjects) -> str:

@@ -110,6 +110,7 @@ class ConfigurationReader:
         self._read: RunningConfigurations | None = None
         self._chosen: Configuration | None = None
         self._reservations_problem = ""
+        self._said = set[str]()
 
     @property
     def is_known(self) -> bool:
@@ -128,7 +129,7 @@ class ConfigurationReader:
         """
         Return the configuration of the scheduler with a name.
 
-        Print a warning for each deprecated key, and for a running scheduler whose configuration cannot be read. Raise
+        Print a warning for each deprecated key, and once for a scheduler whose configuration cannot be read. Raise
         `SettingsError` and `KubeError`.
         """
         from scheduler.settings import load  # noqa: PLC0415 - as above
@@ -140,8 +141,9 @@ class ConfigurationReader:
             return self._chosen
         read = self._read
         settings, problems = read.chosen(scheduler_name or "")
-        for problem in problems:
+        for problem in (each for each in problems if each not in self._said):
             warn(f"{problem}. {_INSTEAD}")
+        self._said |= {*problems}
         runs = bool(read.found or problems or (read.lease is not None and read.lease.is_renewed))
         self._chosen = Configuration(
             settings,

@@ -5,13 +5,9 @@ Nothing is said where names cannot be listed: a completion has no place for an e
 """
 
 import argparse
-import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from scheduler.kube.quick_names import QuickAccess
+from typing import Any, Final
 
 _PATHS: Final = {
     "pod": "/api/v1/namespaces/{namespace}/pods",
@@ -91,7 +87,11 @@ def _matching(kind: str, before: str, typed: str, parsed_args: argparse.Namespac
 
 
 def _listed(kind: str, namespace: str, parsed_args: argparse.Namespace) -> list[str]:
-    """List the names of a kind in a namespace ("": that of -n, else of the context); none where that cannot be."""
+    """
+    List the names of a kind in a namespace ("": that of -n, else of the context); none where that cannot be.
+
+    Gangs are PodGroups, where the server has them, and what labels of pods name.
+    """
     from scheduler.kube import quick_names  # noqa: PLC0415 - only completion needs it
 
     try:
@@ -99,19 +99,10 @@ def _listed(kind: str, namespace: str, parsed_args: argparse.Namespace) -> list[
         path: Path | None = getattr(parsed_args, "kubeconfig", None)
         access = quick_names.find(path, context)
         chosen = namespace or getattr(parsed_args, "namespace", "") or access.namespace
+        asked = [quick_names.NamesQuestion(_PATHS[kind].format(namespace=chosen))]
         if kind == "podgroup":
-            return _gangs(access, chosen)
-        return sorted(quick_names.names(access, _PATHS[kind].format(namespace=chosen)))
+            pods = _PATHS["pod"].format(namespace=chosen)
+            asked += [quick_names.NamesQuestion(pods, label) for label in _GANG_LABELS]
+        return sorted(set().union(*filter(None, quick_names.names(access, *asked))))
     except quick_names.NamesError:
         return []
-
-
-def _gangs(access: "QuickAccess", namespace: str) -> list[str]:
-    """List PodGroups, and the gangs that labels of pods name."""
-    from scheduler.kube import quick_names  # noqa: PLC0415 - as above
-
-    pods = _PATHS["pod"].format(namespace=namespace)
-    found = set().union(*(quick_names.label_values(access, pods, label) for label in _GANG_LABELS))
-    with contextlib.suppress(quick_names.NamesError):  # the server has none of this version
-        found |= set(quick_names.names(access, _PATHS["podgroup"].format(namespace=namespace)))
-    return sorted(found)

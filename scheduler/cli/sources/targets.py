@@ -21,6 +21,8 @@ class TargetKind(StrEnum):
     CLAIM = "resourceclaim"
     NODE = "node"
     NAMESPACE = "namespace"
+    DEVICE = "device"
+    """A device by its node or pool, or by driver and pool, `NODE/NAME`: no kind of the API."""
     DOMAIN = "domain"
     """Nodes with one value of a label, `LABEL=VALUE`: no kind of the API."""
     OWNER = "job"
@@ -33,6 +35,7 @@ _WORDS: Final = {
     TargetKind.CLAIM: ("resourceclaims", "claim", "claims"),
     TargetKind.NODE: ("nodes", "no"),
     TargetKind.NAMESPACE: ("namespaces", "ns"),
+    TargetKind.DEVICE: (),
     TargetKind.DOMAIN: (),
 }
 _SHOWN: Final = {TargetKind.POD_GROUP: "gang"}
@@ -57,7 +60,9 @@ _OTHER_KINDS: Final = frozenset(
     )
 )
 """Kinds that not each command takes: their names are not read as those of namespaces."""
-_CLUSTER_SCOPED: Final = frozenset({TargetKind.NODE, TargetKind.NAMESPACE, TargetKind.DOMAIN})
+_CLUSTER_SCOPED: Final = frozenset(
+    {TargetKind.DEVICE, TargetKind.DOMAIN, TargetKind.NAMESPACE, TargetKind.NODE},
+)
 
 
 class Target(NamedTuple):
@@ -106,10 +111,14 @@ def target_of(
         if not label or not value:
             raise UsageError(f"{' '.join(words)!r} names no domain: write {_forms(kind)}")
         return Target(kind, "", rest)
+    if kind is TargetKind.DEVICE and all(rest.rpartition("/")[::2]):
+        return Target(kind, "", rest)
     namespace, _, name = rest.rpartition("/")
     if not name or "/" in namespace or (namespace and kind in _CLUSTER_SCOPED):
         is_device = kind is TargetKind.NODE and namespace
-        meant = f"; node/{namespace} has the devices of that node" if is_device else ""
+        is_known = TargetKind.DEVICE in kinds
+        of_node = f"device/{rest} is a device" if is_known else f"node/{namespace} has the devices of that node"
+        meant = f"; {of_node}" if is_device else ""
         raise UsageError(f"{' '.join(words)!r} names no {_SHOWN.get(kind, kind.value)}: write {_forms(kind)}{meant}")
     if kind in _CLUSTER_SCOPED:
         return Target(kind, "", name)
@@ -138,6 +147,8 @@ def _split(words: Sequence[str], kinds: Sequence[TargetKind]) -> tuple[TargetKin
     if kind not in kinds:
         chosen = f"; -n {rest} chooses a namespace" if kind is TargetKind.NAMESPACE and rest else ""
         chosen = _of_its_pods(kinds) if kind is TargetKind.POD_GROUP else chosen
+        if kind is TargetKind.DEVICE:
+            chosen = f"; `dovetail repair plan --for {text}` says which pods would leave it, and for where"
         raise UsageError(f"{text!r} is a {kind}: this command takes {' or '.join(map(_forms, kinds))}{chosen}")
     return kind, rest
 
@@ -155,5 +166,7 @@ def _forms(kind: TargetKind) -> str:
         return "job/NAME, deployment/NAME and the like"
     if kind is TargetKind.DOMAIN:
         return "domain LABEL=VALUE"
+    if kind is TargetKind.DEVICE:
+        return "device NODE/NAME or device DRIVER/POOL/NAME"
     word = _SHOWN.get(kind, kind.value)
     return f"{word}/NAME" if kind in _CLUSTER_SCOPED else f"{word}/NAME or {word} NAMESPACE/NAME"

@@ -232,12 +232,13 @@ def document(answer: NodeAdditions) -> dict[str, Any]:
 def show(answer: NodeAdditions, to: TextIO) -> None:
     """Print the answer in a sentence, the nodes by shape, then what runs where and what waits."""
     console = printing.console(to)
-    console.print(Text(printing.visible(sentence(answer)), "green" if answer.starts and not answer.idle else "yellow"))
+    colour = "green" if answer.starts and not answer.idle else "yellow"
+    printing.sentence(console, Text(printing.visible(sentence(answer)), colour))
     if answer.found.nodes:
         _show_nodes(answer, console)
     plan_output.show(answer.result, to)
     for line in notes(answer):
-        console.print(Text(printing.visible(line), "yellow"))
+        printing.sentence(console, Text(printing.visible(line), "yellow"))
 
 
 def sentence(answer: NodeAdditions) -> str:

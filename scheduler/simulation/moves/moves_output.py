@@ -9,11 +9,12 @@ import msgspec
 from scheduler.simulation import list_table, printing
 from scheduler.simulation.list_table import Coloured, ListColumn
 from scheduler.simulation.moves.planned_moves import PlannedMoves
-from solver.domain import ClaimId, GoalKind, Move, Relocation, Staying
+from solver.domain import ClaimId, GoalKind, Move, Relocation, RepairGoal, Staying, wording
 
 _SHOWN: Final = 8
 """The most pods per reason that the table names; JSON has all."""
 _MINUTE: Final = 60
+_NO_ROOM: Final = frozenset({wording.NO_ROOM_FOR_SUCCESSOR, wording.NO_ROOM_FOR_SET})
 _HEADS: Final = ("POD", "FROM", "TO")
 _STAYING: Final = (
     ListColumn("STAYS", is_copied=True),
@@ -121,7 +122,7 @@ def show(made: PlannedMoves, to: TextIO) -> None:
         return
     if made.left_behind:
         moved = len(goal.leaving) - made.left_behind
-        verb = "be emptied" if goal.kind is GoalKind.NODES else "leave as a whole"
+        verb = "be emptied" if _is_of_place(goal) else "leave as a whole"
         pods = f"{moved} of {printing.counted(len(goal.leaving), 'pod')} can move"
         stay = "stays" if made.left_behind == 1 else "stay"
         list_table.write([f"{goal.subject} cannot {verb}: {pods}, {made.left_behind} {stay}.", ""], to)
@@ -130,8 +131,30 @@ def show(made: PlannedMoves, to: TextIO) -> None:
     if own and not found.is_found:
         _show_tables(found, to)
         list_table.write([_why_none_leaves(found, own)], to)
-        return
-    show_moves(found, to, made.shared_claims() if found.moves else ())
+    else:
+        show_moves(found, to, made.shared_claims() if found.moves else ())
+    if own and _is_of_place(goal):
+        list_table.write([_if_lost(own)], to)
+
+
+def _is_of_place(goal: RepairGoal) -> bool:
+    """Whether all pods have to leave nodes or a device, not one pod or gang the devices that failed."""
+    return goal.kind is GoalKind.NODES or (goal.kind is GoalKind.DEVICES and goal.subject.startswith("device "))
+
+
+def _if_lost(own: Sequence[Staying]) -> str:
+    """Say what becomes of the pods that a plan leaves on nodes or a device that fail or are taken away all the same."""
+    reasons = {each.pod: each.reason for each in own}
+    waiting = sum(reason in _NO_ROOM for reason in reasons.values())
+    gone = sum(reason == wording.NO_CONTROLLER for reason in reasons.values())
+    kept = len(reasons) - waiting - gone
+    parts = (
+        (waiting, f"the successor{'s' if waiting > 1 else ''} of {{}} would wait"),
+        (gone, "{} would be gone for good"),
+        (kept, "for {} no place was looked for"),
+    )
+    said = ", ".join(text.format(printing.counted(count, "pod")) for count, text in parts if count)
+    return f"If it is lost all the same: {said}."
 
 
 def _why_none_leaves(found: Relocation, own: Sequence[Staying]) -> str:

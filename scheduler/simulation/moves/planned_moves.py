@@ -1,20 +1,31 @@
-"""From a pod, a gang, a node or a domain to the goal of a repair, and the fewest moves that reach it."""
+"""From a pod, a gang, a node, a device or a domain to the goal of a repair, and the fewest moves that reach it."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
 from scheduler.worker.recording import Record, RepairRecord
-from solver import goal_of_nodes, goal_of_pods, plan_moves
-from solver.domain import Budget, ClaimId, GoalKind, Pod, Relocation, RepairGoal, RepairRules, Snapshot, wording
+from solver import goal_of_devices, goal_of_nodes, goal_of_pods, plan_moves
+from solver.domain import (
+    Budget,
+    ClaimId,
+    DeviceId,
+    GoalKind,
+    Pod,
+    Relocation,
+    RepairGoal,
+    RepairRules,
+    Snapshot,
+    wording,
+)
 
 _SECONDS: Final = 120.0
 
 
 class UnknownObjectError(ValueError):
-    """No pod, gang, node or domain of that name; the message says so."""
+    """No pod, gang, node, device or domain of that name, or several devices; the message says so."""
 
 
 class PlannedMoves(NamedTuple):
@@ -66,7 +77,7 @@ def pods_meant(pods: Sequence[Pod], kind: str, name: str) -> tuple[Pod, ...]:
 
 def goal_for(asked: Record, kind: str, name: str, *, is_kind_given: bool = True) -> RepairGoal:
     """
-    Return the goal for an object: `kind` is pod, gang, node or domain (`LABEL=VALUE`).
+    Return the goal for an object: `kind` is pod, gang, node, device or domain (`LABEL=VALUE`).
 
     Raise `UnknownObjectError`; without `is_kind_given` it asks whether a node of that name was meant.
     """
@@ -76,6 +87,8 @@ def goal_for(asked: Record, kind: str, name: str, *, is_kind_given: bool = True)
             near = wording.did_you_mean(name, (node.name for node in snapshot.nodes))
             raise UnknownObjectError(f"there is no node {name}{near}")
         return goal_of_nodes(snapshot, (name,), asked.policy, f"node {name}")
+    if kind == "device":
+        return goal_of_devices(snapshot, (_device_meant(snapshot, name),), f"device {name}")
     if kind == "domain":
         label, _, value = name.partition("=")
         nodes = tuple(node.name for node in snapshot.nodes if dict(node.labels).get(label) == value)
@@ -89,6 +102,23 @@ def goal_for(asked: Record, kind: str, name: str, *, is_kind_given: bool = True)
         meant = f". Did you mean node/{short}?" if is_node else ""
         raise UnknownObjectError(f"{kind} {name} neither waits for this scheduler nor runs{meant}")
     return goal_of_pods(snapshot, asked.batch, pods, f"{kind} {name}")
+
+
+def _device_meant(snapshot: Snapshot, name: str) -> DeviceId:
+    """Return the device with a name as `driver/pool/device`, `pool/device` or `node/device`."""
+    names: defaultdict[str, set[DeviceId]] = defaultdict(set)
+    for each in snapshot.slices:
+        for device in each.devices:
+            found = DeviceId(each.driver, each.pool, device.name)
+            places = {str(each.pool_id), each.pool, each.scope.node_name} - {""}
+            for place in places:
+                names[f"{place}/{device.name}"].add(found)
+    meant = sorted(names.get(name, ()))
+    if not meant:
+        raise UnknownObjectError(f"there is no device {name}{wording.did_you_mean(name, names)}")
+    if len(meant) > 1:
+        raise UnknownObjectError(f"{name} may be device {' or device '.join(map(str, meant))}: write one of them")
+    return meant[0]
 
 
 def planned(asked: Record, goal: RepairGoal, rules: RepairRules, *, seconds: float = _SECONDS) -> PlannedMoves:

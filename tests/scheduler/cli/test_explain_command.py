@@ -69,15 +69,15 @@ def test_the_diagnosis_of_a_pod_that_waits(saved: Path, capsys: Capture) -> None
         "It would fit with one of these (each was checked):\n"
         "  → 1 more free device under one pcieRoot, now held by default/g0  (n0)\n"
         "  → 3 instead of 4 for request gpus: in a new claim, as a claim cannot be changed  (n0)\n"
-        "  → without the same resource.kubernetes.io/pcieRoot: in a new claim, as a claim cannot be changed\n"
-        "    (n0)\n"
+        "  → without the same resource.kubernetes.io/pcieRoot: in a new claim,\n"
+        "    as a claim cannot be changed  (n0)\n"
         "  → dovetail repair plan --for pod/default/p looks for moves that make room\n"
         "\n"
         "12 nodes: n0 … n11\n"
         "  REQUEST  NEEDS  MATCH  IN USE  TAINTED  FREE  ALIGNED  FIT TOGETHER\n"
         "  gpus         4      8       2        0     6        3             3\n"
-        "  conflict: request gpus: 4 devices; the same resource.kubernetes.io/pcieRoot; devices in use by\n"
-        "  default/g0, default/h0\n"
+        "  conflict: request gpus: 4 devices; the same resource.kubernetes.io/pcieRoot;\n"
+        "    devices in use by default/g0, default/h0\n"
         "\n"
         "1 node: control\n"
         "  node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }\n"
@@ -117,8 +117,8 @@ def test_a_pod_that_fits_only_on_a_reserved_node_waits_and_the_pod_is_named(tmp_
     assert m.run("explain", "one", "--snapshot", case) == 1
     text = capsys.readouterr().out
     assert text.startswith(
-        "Pod default/one waits: node n2 is reserved for default/eight, which has waited 10m. Without that it\n"
-        "would fit there.\n"
+        "Pod default/one waits: node n2 is reserved for default/eight, which has waited 10m.\n"
+        "Without that it would fit there.\n"
     )
     assert "1 node: n2  fits, but for the reservation for default/eight\n" in text
     assert "8 match" not in text, "what the other nodes lack stands in their blocks"
@@ -147,7 +147,7 @@ def test_a_change_uses_no_reserved_node(tmp_path: Path, capsys: Capture) -> None
 
 def test_for_a_gang_the_reservation_says_how_many_pods_it_is_for(tmp_path: Path, capsys: Capture) -> None:
     m.run("explain", "one", "--snapshot", reserved(tmp_path / "case.json", gang_size=3))
-    assert "reserved for default/eight and 2 more of its gang, which has\nwaited 10m" in capsys.readouterr().out
+    assert "reserved for default/eight and 2 more of its gang,\nwhich has waited 10m" in capsys.readouterr().out
 
 
 def test_where_the_condition_says_that_a_pod_waits_it_is_printed_beside_the_node(tmp_path: Path) -> None:
@@ -246,8 +246,8 @@ def test_the_story_as_json_and_yaml_is_the_same(saved: Path, capsys: Capture) ->
 def test_a_pod_that_runs_already(saved: Path, capsys: Capture) -> None:
     assert m.run("explain", "pod", "default/runs", "--snapshot", saved) == 0
     assert capsys.readouterr().out.startswith(
-        "Pod default/runs is bound to node n0. Without it, 12 of 13 nodes could take it now; a new decision\n"
-        "would choose it again.\n"
+        "Pod default/runs is bound to node n0.\n"
+        "Without it, 12 of 13 nodes could take it now; a new decision would choose it again.\n"
     )
 
 
@@ -265,8 +265,8 @@ def test_a_bound_pod_says_its_devices_and_why_these(tmp_path: Path, capsys: Capt
     assert m.run("explain", "runs", "--snapshot", path) == 0
     text = capsys.readouterr().out
     assert text.startswith(
-        "Pod default/runs is bound to node n1. Without it, 1 of 2 nodes could take it now; a new decision\n"
-        "would choose it again.\n"
+        "Pod default/runs is bound to node n1.\n"
+        "Without it, 1 of 2 nodes could take it now; a new decision would choose it again.\n"
         "  gpus = gpu-0, gpu-1  (gpu.example.com)\n"
         f"  as its claim demands, {ROOT} is n1-pci0 for all\n"
     )
@@ -285,7 +285,7 @@ def test_a_bound_pod_that_does_not_start_says_what_the_kubelet_says() -> None:
     assert text.getvalue() == (
         "Pod default/p is bound to node n1.\n"
         "  the kubelet does not start it: Failed to prepare dynamic resources: NodePrepareResources failed\n"
-        "  for ResourceClaim c: on fire (FailedPrepareDynamicResources, 7 times, last 2026-01-01T00:05:00Z)\n"
+        "    for ResourceClaim c: on fire (FailedPrepareDynamicResources, 7 times, last 2026-01-01T00:05:00Z)\n"
     )
     found = explanation_output.document(Explained(b.pod("p", node_name="n1"), warnings=(warning,)))
     assert [(each["reason"], each["count"]) for each in found["kubeletWarnings"]] == [(warning.reason, 7)]
@@ -327,7 +327,7 @@ def test_the_condition_is_printed_whole_and_its_hint_first() -> None:
 
     lines = to.getvalue().splitlines()
     assert lines[:2] == ["Pod default/p waits.", "  → write gpu.nvidia.com"]
-    assert " ".join(lines[3:]) == f"PodScheduled=False (Unschedulable): {condition.message}"
+    assert " ".join(map(str.strip, lines[3:])) == f"PodScheduled=False (Unschedulable): {condition.message}"
 
 
 def test_a_pod_that_no_scheduler_has_picked_up() -> None:
@@ -413,7 +413,7 @@ def test_what_has_no_pods_or_several_gangs_is_told_what_to_write(tmp_path: Path,
 def test_a_gang_says_what_runs_and_how_many_of_the_others_fit(gang: Path, capsys: Capture) -> None:
     assert m.run("explain", "gang/t", "--snapshot", gang) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert " ".join(lines[:2]).startswith(
+    assert " ".join(map(str.strip, lines[:2])).startswith(
         "Gang default/t: 1 pod bound, 2 waiting, at least 3 are needed. Without the gang's rules, 1 of those that wait"
     )
     assert "  default/a is bound to node n1" in lines

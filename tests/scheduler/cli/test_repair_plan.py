@@ -115,6 +115,69 @@ def test_a_node_is_emptied(fragmented: Path, capsys: pytest.CaptureFixture[str],
     assert max(len(line) for line in shown.splitlines()) <= 80
 
 
+@pytest.fixture
+def used(tmp_path: Path) -> Path:
+    """Two nodes of two devices: `a` and `b` run on the first, `c` on the second, and each driver has a `gpu-0`."""
+    objects: list[Any] = [m.device_class(), m.node("n1"), m.slice_of("n1"), m.node("n2"), m.slice_of("n2")]
+    nic = m.slice_of("n2")
+    nic["metadata"]["name"], nic["spec"]["driver"] = "n2-nic", "nic.example.com"
+    objects += [nic, *runs("a", "n1", "gpu-0"), *runs("b", "n1", "gpu-1"), *runs("c", "n2", "gpu-0")]
+    return m.write_json(tmp_path / "cluster.json", objects)
+
+
+def test_what_would_leave_a_device_that_is_to_go(used: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert m.run("repair", "plan", "--for", "device", "n1/gpu-0", "-f", used, "-o", "json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    (move,) = answer["moves"]
+    assert (answer["goal"], answer["subject"], answer["for"]) == ("Devices", "device n1/gpu-0", ["default/a"])
+    assert (move["to"], move["devices"]) == ("n2", ["gpu.example.com/n2/gpu-1"])
+
+    assert m.run("repair", "plan", "--for", "device/gpu.example.com/n2/gpu-0", "-f", used) == 0
+    assert "n2 (another device)" in capsys.readouterr().out
+    assert m.run("repair", "plan", "--for", "device/gpu.example.com/n2/gpu-1", "-f", used) == 0
+    said = "Nothing to do: no pod of device gpu.example.com/n2/gpu-1 has to move.\n"
+    assert capsys.readouterr().out == said
+
+
+def test_what_becomes_of_pods_without_another_place(
+    used: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare, held = runs("bare", "n2", "gpu-1")
+    del bare["metadata"]["ownerReferences"]
+    more = m.write_json(tmp_path / "more.json", [bare, held])
+    lost = "If it is lost all the same: "
+    for words, ending in (
+        (("device", "n1/gpu-0"), f"{lost}the successor of 1 pod would wait.\n"),
+        (("device", "gpu.example.com/n2/gpu-1"), f"{lost}1 pod would be gone for good.\n"),
+        (("node", "n2"), f"{lost}the successor of 1 pod would wait, 1 pod would be gone for good.\n"),
+    ):
+        assert m.run("repair", "plan", "--for", *words, "-f", used, more) == 1
+        shown = capsys.readouterr().out
+        assert shown.startswith(f"{' '.join(words)} cannot be emptied: 0 of ")
+        assert shown.endswith(ending)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("device", "n2/gpu-0"), "n2/gpu-0 may be device gpu.example.com/n2/gpu-0 or device nic.example.com/n2/gpu-0"),
+        (("device", "n1/gpu-9"), "there is no device n1/gpu-9: did you mean n1/gpu-"),
+        (("device", "n1/"), "names no device: write device NODE/NAME or device DRIVER/POOL/NAME"),
+        (("node", "n1/gpu-0"), "names no node: write node/NAME; device/n1/gpu-0 is a device"),
+    ],
+)
+def test_a_device_has_to_be_named_by_where_it_is(
+    words: tuple[str, str], said: str, used: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert m.run("repair", "plan", "--for", *words, "-f", used) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_commands_that_take_no_device_name_the_one_that_does(capsys: pytest.CaptureFixture[str], used: Path) -> None:
+    assert m.run("devices", "device/n1/gpu-0", "-f", used) == 2
+    assert "`dovetail repair plan --for device/n1/gpu-0` says" in capsys.readouterr().err
+
+
 def test_moves_of_running_pods_are_not_made_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
     assert m.run("repair", "plan") == 2
     assert "repair: plan needs --for" in capsys.readouterr().err

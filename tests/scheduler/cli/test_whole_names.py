@@ -118,16 +118,21 @@ def test_without_room_for_a_name_it_has_a_line_of_its_own() -> None:
     ]
 
 
-@pytest.mark.parametrize("length", [16, 57])
-def test_explain_names_requests_whole(length: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("width", "length", "tables"), [(80, 16, "one"), (80, 17, "each"), (100, 36, "one"), (100, 37, "each")]
+)
+def test_explain_names_requests_whole(
+    width: int, length: int, tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = long("gpus", length)
     objects = (b.node("n1"), b.gpu_slice("n1", count=2), b.gpu_class(), b.claim("c", b.request(name, count=3)))
     asked = save(tmp_path / "case.json", *objects, pods=(b.pod("p", "c"),))
     to = Terminal()
-    monkeypatch.setenv("COLUMNS", str(WIDTH))
+    monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setattr(sys, "stdout", to)
     assert m.run("explain", "p", "--snapshot", asked) == 1
     text = re.sub(r"\x1b\[\d*m", "", to.getvalue())
     (heads,) = (line for line in text.splitlines() if "NEEDS" in line)
-    assert ("REQUEST" in heads) == (length == 16)
+    assert ("REQUEST" in heads) == (tables == "one")
+    assert max(map(len, text.splitlines())) <= width
     assert "-xxx" not in text.replace(name, "")

@@ -29,11 +29,17 @@ def table(*names: str) -> m.Manifest:
 
 
 class NameServer:
-    """Answers with tables and metadata; `asked` has the path, the query and the accepted form of each request."""
+    """
+    Answers with tables and metadata; `asked` has the path, the query and the accepted form of each request.
+
+    By HTTP/1.1 a connection stays open and the content comes in chunks, by HTTP/1.0 it ends with each answer.
+    """
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, str], str]] = []
         self.answers: dict[str, Any] = {}
+        self.connections = 0
+        self.version = "HTTP/1.1"
 
     def answer(self, target: str, accept: str) -> bytes | None:
         parts = urlsplit(target)
@@ -48,11 +54,24 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServ
     made = NameServer()
 
     class Handler(BaseHTTPRequestHandler):
+        def setup(self) -> None:
+            made.connections += 1
+            self.protocol_version = made.version
+            super().setup()
+
         def do_GET(self) -> None:
             body = made.answer(self.path, self.headers["Accept"])
             self.send_response(404 if body is None else 200)
+            if body is None or self.protocol_version == "HTTP/1.0":
+                self.send_header("Content-Length", str(len(body or b"")))
+                self.end_headers()
+                self.wfile.write(body or b"")
+                return
+            self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
-            self.wfile.write(body or b"")
+            for part in (body[:7], body[7:]):
+                self.wfile.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
+            self.wfile.write(b"0\r\n\r\n")
 
         def log_message(self, *_: Any) -> None:
             pass
@@ -86,16 +105,30 @@ def test_names_are_one_request_for_a_table_of_all_from_the_cache(server: NameSer
     assert len(completed("p-")) == 500, "a shell gets no more"
 
 
-def test_gangs_are_two_requests_for_the_pods_that_name_one_and_one_for_groups(server: NameServer) -> None:
+@pytest.mark.parametrize(("version", "connections"), [("HTTP/1.1", 1), ("HTTP/1.0", 3)])
+def test_gangs_are_groups_and_what_pods_name_by_one_connection(
+    version: str, connections: int, server: NameServer
+) -> None:
+    server.version = version
     for label, name in (("dovetail.dev/gang", "train-a"), ("scheduling.x-k8s.io/pod-group", "train-b")):
         server.answers[label] = {"items": [{"metadata": {"labels": {label: name}}}] * 2}
     assert completed("podgroup/train") == ["podgroup/train-a", "podgroup/train-b"]
     assert [(path, accept) for path, _, accept in server.asked] == [
-        *[(PODS, "PartialObjectMetadataList")] * 2,
         (GANGS, "Table"),
+        *[(PODS, "PartialObjectMetadataList")] * 2,
     ]
+    assert server.connections == connections
     server.answers[GANGS] = table("train-c")
     assert completed("podgroup/train")[-1] == "podgroup/train-c"
+
+
+@pytest.mark.parametrize("refused", ["dovetail.dev/gang", GANGS])
+def test_what_one_request_is_refused_the_others_still_answer(refused: str, server: NameServer) -> None:
+    server.answers["dovetail.dev/gang"] = {"items": [{"metadata": {"labels": {"dovetail.dev/gang": "train-a"}}}]}
+    server.answers["scheduling.x-k8s.io/pod-group"] = {"items": []}
+    server.answers[GANGS] = table("train-c")
+    del server.answers[refused]
+    assert completed("podgroup/train") == ["podgroup/train-c" if refused != GANGS else "podgroup/train-a"]
 
 
 def test_all_requests_of_a_completion_share_their_time(server: NameServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,8 +70,8 @@ def test_where_there_is_no_room_sentences_stand_below_their_rows(monkeypatch: py
         "gpu-0                            1",
         "    it is",
         "a-very-long-name-of-a-device    12",
-        "    the device is on a node that is cordoned, and",
-        "    it is tainted too",
+        "    the device is on a node that is cordoned,",
+        "    and it is tainted too",
     ]
 
 
@@ -126,7 +126,7 @@ def test_sentences_below_a_list_are_wrapped_on_a_terminal_only(monkeypatch: pyte
     to, pipe = terminal(monkeypatch, 20), io.StringIO()
     for each in (to, pipe):
         write(["", "  pod a holds 1 on node n-1"], each)
-    assert to.getvalue().splitlines() == ["", "  pod a holds 1 on", "  node n-1"]
+    assert to.getvalue().splitlines() == ["", "  pod a holds 1 on", "    node n-1"]
     assert pipe.getvalue().splitlines() == ["", "  pod a holds 1 on node n-1"]
 
 

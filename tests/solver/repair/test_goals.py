@@ -5,15 +5,17 @@ from msgspec.structs import replace
 from solver.domain import (
     SUSPECT_TAINT,
     Batch,
+    DeviceId,
     DeviceTaintRule,
     GoalKind,
+    PodId,
     RepairGoal,
     RepairTargets,
     Snapshot,
     Taint,
     UnhealthyDevice,
 )
-from solver.repair.goals import goal_of_nodes, goal_of_pods, goals_of
+from solver.repair.goals import goal_of_devices, goal_of_nodes, goal_of_pods, goals_of
 from tests.support import builders as b
 from tests.support.repair_cases import POLICY, fleet, gang, gang_id, holder, member, moved, plan, waiting_gang
 
@@ -104,6 +106,28 @@ def test_of_a_gang_only_the_member_on_the_failed_device_leaves() -> None:
     assert leavers([goal]) == [("gang default/g", ["m1"])]
     assert goal_of_pods(snapshot, NO_BATCH, members, "gang default/g") == goal
     assert moved(plan(snapshot, goal)) == ["m1"]
+
+
+def test_a_device_that_is_to_go_is_left_by_all_its_pods_and_taken_by_none() -> None:
+    """Of another scheduler's pod it is said; the next device of the node failed, and nobody comes to it either."""
+    held = [holder("a", "n0", "gpu-0"), holder("c", "n0", "gpu-2"), holder("d", "n1", "gpu-1")]
+    snapshot = b.snapshot(*fleet(2, 3, *held))
+    foreign = replace(snapshot.pods[0], id=PodId("default", "x"), uid="x", scheduler_name="default-scheduler")
+    snapshot = replace(snapshot, pods=(*snapshot.pods, foreign), taint_rules=(rule("one", "n1", "gpu-1"),))
+    going = DeviceId("gpu.example.com", "n0", "gpu-0")
+
+    goal = goal_of_devices(snapshot, [going], "device n0/gpu-0")
+
+    assert goal.kind is GoalKind.DEVICES
+    assert [pod.name for pod in goal.leaving] == ["a", "x"]
+    assert goal.devices == (going, DeviceId("gpu.example.com", "n1", "gpu-1"))
+    relocation = plan(snapshot, replace(goal, leaving=goal.leaving[:1]))
+    assert moved(relocation) == ["a"]
+    taken = {result.device for move in relocation.moves for _, each in move.allocations for result in each.results}
+    assert taken
+    assert not taken & set(goal.devices)
+    nothing = goal_of_devices(snapshot, [DeviceId("gpu.example.com", "n1", "gpu-2")], "device n1/gpu-2")
+    assert (nothing.leaving, nothing.devices) == ((), ())
 
 
 def test_cordoned_nodes_and_those_with_a_maintenance_taint_are_emptied() -> None:

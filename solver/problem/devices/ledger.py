@@ -90,7 +90,7 @@ class DeviceLedger:
         changes = [(entry, -1) for each in gone for entry in _entries(inventory, each)]
         changes += [(entry, 1) for each in added for entry in _entries(inventory, each)]
         if not changes:
-            return replace(self, touched=_NOTHING)
+            return self if self.touched is _NOTHING else replace(self, touched=_NOTHING)
         alone = [(entry.record, sign) for entry, sign in changes if entry.record >= 0 and entry.consumed is None]
         shares = [(entry.record, sign) for entry, sign in changes if entry.consumed is not None]
         sharers = _added(self.sharers, shares)

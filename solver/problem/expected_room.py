@@ -26,7 +26,7 @@ from solver.arrays import MOST, Amounts, Floats
 from solver.problem.devices.layout import NodeGroup, State
 from solver.problem.expected_groups import Counts, GroupRoom, options_of
 from solver.problem.node_arrays import PODS
-from solver.problem.problem import Problem, Requests
+from solver.problem.problem import Available, Problem, Requests
 from solver.problem.requests.expected_kinds import ExpectedKind
 from solver.problem.requests.remaining_options import are_complete
 
@@ -59,20 +59,19 @@ class NodeCounts:
     values: Floats
     nodes: list[int]
     equals: Amounts
-    kinds: Sequence[tuple[int, State]]
-    kind_of: Amounts
+    available: Available
     free: Mapping[str, Amounts]
     numbers: dict[tuple[int, ...], int]
     """The numbers in `equals`, by what is equal."""
 
     def changed(self, problem: Problem) -> npt.NDArray[np.int64] | None:
         """Return the nodes that have something else left in a problem; None where all have to be counted."""
-        available = problem.available
-        if self.kinds is not available.kinds or len(self.kind_of) != len(available.kind_of):
+        before, available = self.available, problem.available
+        if before.kinds is not available.kinds or len(before.kind_of) != len(available.kind_of):
             return None
         changed = _NONE
         for was, now in (
-            (self.kind_of, available.kind_of),
+            (before.kind_of, available.kind_of),
             *((was, available.room.of(name)) for name, was in self.free.items()),
         ):
             if was is not now:
@@ -98,7 +97,7 @@ class NodeCounts:
 
     def number(self, nodes: Amounts) -> None:
         """Number nodes that changed anew."""
-        columns = [each[nodes].tolist() for each in (self.kind_of, *self.free.values())]
+        columns = [each[nodes].tolist() for each in (self.available.kind_of, *self.free.values())]
         numbers = self.numbers
         self.equals[nodes] = [numbers.setdefault(left, len(numbers)) for left in zip(*columns, strict=True)]
 
@@ -140,7 +139,7 @@ class ExpectedTable:
         return known[0]
 
     def fitting(self, by_devices: Sequence[int], free: Sequence[int]) -> list[int]:
-        """For each kind, count the pods that fit on one node: devices have room for `by_devices`; `free` by resource."""
+        """For each kind, count the pods that fit on one node that has room for `by_devices` and so much `free`."""
         return [
             max(0, min([count, *[free[at] // amount for at, amount in asked]]))
             for count, asked in zip(by_devices, self._asked_of, strict=True)
@@ -217,8 +216,10 @@ class ExpectedRoom:
         Arrays are changed in their place: copies would be new pages of memory, which cost more than the work. So what
         is returned is true until another problem asks.
         """
-        available = self.problem.available
-        found, self.table.counts = self.table.counts, None  # they are wrong until all is counted
+        available, found = self.problem.available, self.table.counts
+        if found is not None and found.available is available:
+            return found
+        self.table.counts = None  # they are wrong until all is counted
         changed = None if found is None else found.changed(self.problem)
         free = {name: available.room.of(name) for name in self.table.resources}
         if found is None or changed is None or len(found.numbers) > _MOST_NUMBERS * len(found.equals):
@@ -234,7 +235,7 @@ class ExpectedRoom:
             of_nodes = [self.by_devices(self.problem.group(node), states[node]) for node in changed.tolist()]
             counts = np.array(of_nodes, dtype=np.float64).T
             found.put(changed, counts, self.fits(changed, counts))
-        found.kind_of, found.free = available.kind_of, free
+        found.available, found.free = available, free
         if len(changed):
             found.number(changed)
         self.table.counts = found
@@ -248,9 +249,7 @@ class ExpectedRoom:
         by_devices = of_keys.T[:, numbers]
         values = _valued(self.fits(nodes, by_devices))
         having: list[int] = np.count_nonzero(values, axis=1).tolist()
-        return NodeCounts(
-            by_devices, values, having, np.zeros_like(nodes), available.kinds, available.kind_of, free, {}
-        )
+        return NodeCounts(by_devices, values, having, np.zeros_like(nodes), available, free, {})
 
     def least_lost(self, nodes: Amounts, sizes: Amounts, after: Floats, requests: Requests) -> tuple[Amounts, Amounts]:
         """

@@ -268,10 +268,8 @@ class _Enumeration:
         for each in choices[len(counts) :]:
             if not attempt.step():
                 return
-            most = min(attempt.ledger.most(each.device, line.demand), needed)
-            if each.equal >= 0:
-                most = min(most, counts[each.equal])
-            for count in range(most, 0, -1):
+            most = needed if each.equal < 0 else min(needed, counts[each.equal])
+            for count in range(min(attempt.ledger.most(each.device, line.demand), most) if most else 0, 0, -1):
                 before = attempt.ledger.checkpoint()
                 attempt.ledger.take(each.device, line.demand, count)
                 yield from self._line(line, choices, (*counts, count))

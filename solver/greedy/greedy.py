@@ -90,7 +90,7 @@ class Greedy:
         self.wide = problem.available.wide_state
         self.trackers = trackers(problem)
         keys, key_of = problem.device_keys()
-        self.condition_of = np.array([self.scores.number(key) for key in keys], dtype=np.int64)[key_of]
+        self.scores.conditions, self.condition_of = list(keys), key_of.copy()
         return self
 
     @classmethod

@@ -72,17 +72,20 @@ class ScoreCache:
     fits: FitCache
     stop: Callable[[], bool]
     conditions: list[tuple[int, State, bool]] = field(default_factory=list)
-    numbers: dict[tuple[int, State, bool], int] = field(default_factory=dict)
+    _numbers: dict[tuple[int, State, bool], int] = field(default_factory=dict)
+    """The numbers of conditions once one is asked for: a pod that takes no device changes none."""
     scores: dict[tuple[tuple[Part, ...], State, State], npt.NDArray[np.int64]] = field(default_factory=dict)
     is_cut: bool = False
     """Whether time ended while conditions were scored: those that were not asked count as unfit."""
 
     def number(self, condition: tuple[int, State, bool]) -> int:
         """Return the number of a condition."""
-        if condition not in self.numbers:
-            self.numbers[condition] = len(self.conditions)
+        if not self._numbers:
+            self._numbers = {each: number for number, each in enumerate(self.conditions)}
+        number = self._numbers.setdefault(condition, len(self.conditions))
+        if number == len(self.conditions):
             self.conditions.append(condition)
-        return self.numbers[condition]
+        return number
 
     def serve(self, parts: tuple[Part, ...], number: int, wide: State, quota: State = ()) -> DeviceFit | None:
         """Serve parts on a node in a condition."""

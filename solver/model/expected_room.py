@@ -40,16 +40,11 @@ def lost_on(room: ExpectedRoom, node: int, after: State, requests: Counter[str])
     """Return what a node is worth less when `after` is left of its devices, and `requests` are taken of its room."""
     problem, group, lost = room.problem, room.problem.group(node), 0
     before, left = (room.by_devices(group, each) for each in (problem.available.states[node], after))
-    free = {name: int(problem.available.room.of(name)[node]) for name in room.table.resources}
-    rest = {name: amount - requests[name] for name, amount in free.items()}
-    rows = zip(problem.requests.expected, problem.requests.worth, before, left, strict=True)
-    for kind, worth, *by_devices in rows:
-        asked = ((PODS, 1), *kind.requests)
-        had, has = (
-            max(0, min([count, *[amounts[name] // amount for name, amount in asked]]))
-            for count, amounts in zip(by_devices, (free, rest), strict=True)
-        )
-        lost += worth * (had - has + FIRST * ((had > 0) - (has > 0)))
+    free = [int(problem.available.room.of(name)[node]) for name in room.table.resources]
+    rest = [amount - requests[name] for name, amount in zip(room.table.resources, free, strict=True)]
+    had, has = room.table.fitting(before, free), room.table.fitting(left, rest)
+    for worth, was, now in zip(problem.requests.worth, had, has, strict=True):
+        lost += worth * (was - now + FIRST * ((was > 0) - (now > 0)))
     return lost
 
 
@@ -162,8 +157,9 @@ class _CellRoom:
 
     def _fitting(self) -> list[tuple[ExpectedKind, int, int, int]]:
         """For each kind and its worth, count the pods that fit now, and the nodes on which some do."""
-        by_devices = np.array(self.room.by_devices(self.cell.group, self.cell.state), dtype=np.int64)[:, None]
-        fits = np.minimum(by_devices, self.room.by_resources(self.cell.indices).astype(np.int64))
+        nodes = self.cell.indices
+        by_devices = np.array(self.room.by_devices(self.cell.group, self.cell.state), dtype=np.float64)[:, None]
+        fits = self.room.fits(nodes, by_devices).astype(np.int64)
         requests = self.room.problem.requests
         return list(
             zip(

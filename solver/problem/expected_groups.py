@@ -28,8 +28,6 @@ class ExpectedLine(NamedTuple):
 
     def times(self, left: Sequence[int]) -> int:
         """Count how often it can be served where so many devices of each type are left."""
-        if self.needed == 1:
-            return sum(left)
         times = sum(left) // self.needed if self.needed else 0
         while self.is_distinct and times:
             most = sum([min(each, times) for each in left]) // self.needed
@@ -160,7 +158,7 @@ class GroupRoom:
             rows.append(left)
         found = dict.fromkeys(self.options, 0)
         for (number, line), left in zip(self._lines, zip(*rows, strict=True), strict=True) if rows else ():
-            found[number] += line.times(left)
+            found[number] += sum(left) if line.needed == 1 else line.times(left)
         for number in self._others:
             found[number] = times_served(self.options[number], self.group, state)
         return found

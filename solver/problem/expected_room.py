@@ -26,7 +26,7 @@ from solver.arrays import MOST, Amounts, Floats
 from solver.problem.devices.layout import NodeGroup, State
 from solver.problem.expected_groups import Counts, GroupRoom, options_of
 from solver.problem.node_arrays import PODS
-from solver.problem.problem import Problem, Requests
+from solver.problem.problem import Available, Problem, Requests
 from solver.problem.requests.expected_kinds import ExpectedKind
 from solver.problem.requests.remaining_options import are_complete
 
@@ -38,6 +38,8 @@ _MOST_CELLS: Final = 20_000
 """Numbers in one array: 160 kB, for which the allocator has memory at hand."""
 _MOST_NUMBERS: Final = 4
 """So many numbers of equal nodes for each node before they are given anew."""
+_MOST_ALONE: Final = 8
+"""Changed nodes that are counted one by one: arrays of few nodes cost more than their numbers."""
 _NONE: Final = np.zeros(0, dtype=np.bool_)
 _MOST_KEPT: Final = 8
 """Tables in one layout: one for each profile that expects pods."""
@@ -55,31 +57,47 @@ class NodeCounts:
 
     by_devices: Floats
     values: Floats
-    nodes: Amounts
+    nodes: list[int]
     equals: Amounts
-    kinds: Sequence[tuple[int, State]]
-    kind_of: Amounts
+    available: Available
     free: Mapping[str, Amounts]
     numbers: dict[tuple[int, ...], int]
     """The numbers in `equals`, by what is equal."""
 
     def changed(self, problem: Problem) -> npt.NDArray[np.int64] | None:
         """Return the nodes that have something else left in a problem; None where all have to be counted."""
-        available = problem.available
-        if self.kinds is not available.kinds or len(self.kind_of) != len(available.kind_of):
+        before, available = self.available, problem.available
+        if before.kinds is not available.kinds or len(before.kind_of) != len(available.kind_of):
             return None
         changed = _NONE
         for was, now in (
-            (self.kind_of, available.kind_of),
+            (before.kind_of, available.kind_of),
             *((was, available.room.of(name)) for name, was in self.free.items()),
         ):
             if was is not now:
                 changed = (was != now) if changed is _NONE else np.logical_or(changed, was != now, out=changed)
         return np.flatnonzero(changed)
 
+    def put(self, nodes: Amounts, by_devices: Floats, fits: Floats) -> None:
+        """Set how many pods devices have room for, and how many fit, on some nodes."""
+        values = _valued(fits)
+        more = np.count_nonzero(values, axis=1) - np.count_nonzero(self.values[:, nodes], axis=1)
+        self.nodes = [count + each for count, each in zip(self.nodes, more.tolist(), strict=True)]
+        self.by_devices[:, nodes], self.values[:, nodes] = by_devices, values
+
+    def put_one(self, node: int, by_devices: Counts, fits: Sequence[int]) -> None:
+        """Do the same for one node."""
+        values = [count + FIRST * (count > 0) for count in fits]
+        before: list[float] = self.values[:, node].tolist()
+        if values != before:
+            changes = zip(self.nodes, values, before, strict=True)
+            self.nodes = [count + (now > 0) - (was > 0) for count, now, was in changes]
+            self.values[:, node] = values
+        self.by_devices[:, node] = by_devices
+
     def number(self, nodes: Amounts) -> None:
         """Number nodes that changed anew."""
-        columns = [each[nodes].tolist() for each in (self.kind_of, *self.free.values())]
+        columns = [each[nodes].tolist() for each in (self.available.kind_of, *self.free.values())]
         numbers = self.numbers
         self.equals[nodes] = [numbers.setdefault(left, len(numbers)) for left in zip(*columns, strict=True)]
 
@@ -99,6 +117,11 @@ class ExpectedTable:
             name: (np.maximum(each, 1)[:, None], None if each.all() else each > 0) for name, each in amounts.items()
         }
         """For each resource, how much a pod of each kind (row) asks for, and which do; None for all."""
+        self._asked_of: Final = [
+            tuple((at, each.get(name, 0)) for at, name in enumerate(self.resources) if each.get(name, 0))
+            for each in ({**each, PODS: 1} for each in requests)
+        ]
+        """For each kind, the resources that a pod asks for, by position, with amounts."""
         self.groups: Final[dict[int, GroupRoom]] = {}
         self.counts: NodeCounts | None = None
 
@@ -114,6 +137,13 @@ class ExpectedTable:
                 kept[:] = [*kept[1 - _MOST_KEPT :], found]
             known.append(found._beside(problem))
         return known[0]
+
+    def fitting(self, by_devices: Sequence[int], free: Sequence[int]) -> list[int]:
+        """For each kind, count the pods that fit on one node that has room for `by_devices` and so much `free`."""
+        return [
+            max(0, min([count, *[free[at] // amount for at, amount in asked]]))
+            for count, asked in zip(by_devices, self._asked_of, strict=True)
+        ]
 
     def _beside(self, problem: Problem) -> "ExpectedTable":
         components = problem.requests.components
@@ -145,7 +175,7 @@ def weighted(problem: Problem) -> Problem:
     expected = problem.requests.expected
     if not expected or not problem.node_count:
         return problem
-    nodes = ExpectedRoom(problem).counts().nodes.tolist()
+    nodes = ExpectedRoom(problem).counts().nodes
     # a/n of the dearest kind, compared without division
     dear, rare = 0, 1
     for kind, count in zip(expected, nodes, strict=True):
@@ -175,9 +205,9 @@ class ExpectedRoom:
         """For each kind, count the pods that the devices of a node in a state have room for."""
         return self.table.room(self.problem, group).counts_of(state)
 
-    def by_resources(self, nodes: Amounts) -> Floats:
-        """For each kind and node, count the pods that the node's resources have room for."""
-        return self._fitting(self._free(nodes))
+    def fits(self, nodes: Amounts, by_devices: Floats) -> Floats:
+        """For each kind and node, count the pods that fit where devices have room for `by_devices`."""
+        return self._fitting(self._free(nodes), by_devices)
 
     def counts(self) -> NodeCounts:
         """
@@ -186,41 +216,49 @@ class ExpectedRoom:
         Arrays are changed in their place: copies would be new pages of memory, which cost more than the work. So what
         is returned is true until another problem asks.
         """
-        available = self.problem.available
-        found, self.table.counts = self.table.counts, None  # they are wrong until all is counted
+        available, found = self.problem.available, self.table.counts
+        if found is not None and found.available is available:
+            return found
+        self.table.counts = None  # they are wrong until all is counted
         changed = None if found is None else found.changed(self.problem)
         free = {name: available.room.of(name) for name in self.table.resources}
         if found is None or changed is None or len(found.numbers) > _MOST_NUMBERS * len(found.equals):
-            keys, numbers = self.problem.device_keys()
-            groups = self.problem.layout.groups
-            of_keys = np.array([self.by_devices(groups[each.group], each.state) for each in keys], dtype=np.float64)
-            by_devices = of_keys.T[:, numbers]
-            changed = np.arange(len(numbers))
-            values = _valued(np.minimum(by_devices, self.by_resources(changed)))
-            nodes = np.count_nonzero(values, axis=1)
-            equals = np.zeros(len(numbers), dtype=np.int64)
-            found = NodeCounts(by_devices, values, nodes, equals, available.kinds, available.kind_of, free, {})
+            changed = np.arange(len(available.kind_of))
+            found = self._counted(changed, free)
+        elif 0 < len(changed) <= _MOST_ALONE:
+            for node in changed.tolist():
+                by_devices = self.by_devices(self.problem.group(node), available.states[node])
+                left = [int(amounts[node]) for amounts in free.values()]
+                found.put_one(node, by_devices, self.table.fitting(by_devices, left))
         elif len(changed):
             states = available.states
             of_nodes = [self.by_devices(self.problem.group(node), states[node]) for node in changed.tolist()]
-            by_devices = np.array(of_nodes, dtype=np.float64).T
-            values = _valued(np.minimum(by_devices, self.by_resources(changed)))
-            found.nodes += np.count_nonzero(values, axis=1) - np.count_nonzero(found.values[:, changed], axis=1)
-            found.by_devices[:, changed], found.values[:, changed] = by_devices, values
-        found.kind_of, found.free = available.kind_of, free
+            counts = np.array(of_nodes, dtype=np.float64).T
+            found.put(changed, counts, self.fits(changed, counts))
+        found.available, found.free = available, free
         if len(changed):
             found.number(changed)
         self.table.counts = found
         return found
+
+    def _counted(self, nodes: Amounts, free: dict[str, Amounts]) -> NodeCounts:
+        """Count for all nodes."""
+        available, (keys, numbers) = self.problem.available, self.problem.device_keys()
+        groups = self.problem.layout.groups
+        of_keys = np.array([self.by_devices(groups[each.group], each.state) for each in keys], dtype=np.float64)
+        by_devices = of_keys.T[:, numbers]
+        values = _valued(self.fits(nodes, by_devices))
+        having: list[int] = np.count_nonzero(values, axis=1).tolist()
+        return NodeCounts(by_devices, values, having, np.zeros_like(nodes), available, free, {})
 
     def least_lost(self, nodes: Amounts, sizes: Amounts, after: Floats, requests: Requests) -> tuple[Amounts, Amounts]:
         """
         Return what is lost with one pod more, which takes `requests`, where least is, and on which node that is.
 
         Both are by way to take devices: it can be on so many (`sizes`) of the nodes, those of one way after the other,
-        and `after` is by way (row) and kind what devices have room for then.
+        and `after` is by kind (row) and such node what devices have room for then.
         """
-        lost = self._lost(np.repeat(after.T, sizes, axis=1), nodes, requests)
+        lost = self._lost(after, nodes, requests)
         starts = np.cumsum(sizes) - sizes
         least: Amounts = np.minimum.reduceat(lost, starts)
         is_least = lost == np.repeat(least, sizes)
@@ -247,30 +285,30 @@ class ExpectedRoom:
         lost = (worth @ self.counts().values)[nodes]
         step = max(1, _MOST_CELLS // max(1, len(worth)))
         for some in (slice(first, first + step) for first in range(0, len(nodes), step)):
-            fits = self._fitting({name: amounts[some] for name, amounts in free.items()})
-            lost[some] -= worth @ _valued(np.minimum(by_devices[:, some], fits))
+            fits = self._fitting({name: amounts[some] for name, amounts in free.items()}, by_devices[:, some])
+            lost[some] -= worth @ fits
+            lost[some] -= FIRST * (worth @ np.minimum(fits, 1, out=fits))  # see `_valued`
         return lost.astype(np.int64)
 
     def _free(self, nodes: Amounts) -> dict[str, Floats]:
         room = self.problem.available.room
         return {name: room.of(name)[nodes].astype(np.float64) for name in self.table.resources}
 
-    def _fitting(self, free: Mapping[str, Floats]) -> Floats:
+    def _fitting(self, free: Mapping[str, Floats], by_devices: Floats) -> Floats:
         """
-        For all kinds and some nodes, count the pods that what is free has room for.
+        For all kinds and some nodes, count the pods that devices and what is free have room for.
 
-        One row stands for all kinds where none asks for a resource. Amounts are divided as floats, many times as fast.
-        Both are at most `MOST` + 1, below 2**53, and rounded is a quotient below the next whole number, as it is 1/b
-        below that at least, and rounding adds less than a/b/2**53.
+        Amounts are divided as floats, many times as fast. Both are at most `MOST` + 1, below 2**53, and rounded is a
+        quotient below the next whole number, as it is 1/b below that at least, and rounding adds less than a/b/2**53.
         """
-        count = free[PODS][None, :]
+        count = np.minimum(by_devices, np.maximum(free[PODS], 0))
+        times = np.empty_like(count)
         for resource, (amounts, asking) in self.table.asked.items():
-            times = free[resource] / amounts
+            np.divide(np.maximum(free[resource], 0), amounts, out=times)
             if asking is not None:
                 times[~asking] = MOST
-            count = np.minimum(count, times, out=times)
-        whole: Floats = np.maximum(np.floor(count), 0.0)
-        return whole
+            np.minimum(count, times, out=count)
+        return np.floor(count, out=count)
 
 
 def _valued(counts: Floats) -> Floats:

@@ -278,7 +278,14 @@ class Problem:
         left = self.available
         if not left.keys:
             codes, place_of = numbered(2 * left.kind_of + left.is_unused)
-            left.keys.append(([NodeDeviceKey(*left.kinds[code // 2], bool(code % 2)) for code in codes], place_of))
+            kinds, known = self.layout.device_keys
+            if kinds is not left.kinds:
+                known = {}
+                self.layout.device_keys = left.kinds, known
+            for code in codes:
+                if code not in known:
+                    known[code] = NodeDeviceKey(*left.kinds[code // 2], bool(code % 2))
+            left.keys.append(([known[code] for code in codes], place_of))
         return left.keys[0]
 
     def rejecting(self, reasons: Mapping[int, tuple[Reason, ...]]) -> "Problem":

@@ -346,8 +346,9 @@ class SolverCache:
             found, self._states = ClaimTracker.of(inventory, snapshot), []
             self._claim_tracker = found
         found.count(inventory, snapshot)
-        for each in self._states:
-            each.note(found.ledger.touched)
+        touched = found.ledger.touched
+        for each in self._states if any(touched) else ():
+            each.note(touched)
         return found
 
     def states(self, layout: DeviceLayout, inventory: Inventory, snapshot: Snapshot) -> DeviceStates:

@@ -148,8 +148,9 @@ class _Comparison:
             own = np.flatnonzero(self.of_class[ways] == index)
             if len(own):
                 places = self.places[ways[own]]
-                kinds, after = each.kinds[places], each.kept.room_after(room, each.numbers[places])
+                kinds, numbers = each.kinds[places], each.numbers[places]
                 nodes, sizes = each.nodes[_following(each.starts[kinds], each.sizes[kinds])], each.sizes[kinds]
+                after = each.kept.room_after(room, numbers.repeat(sizes))
                 least, found = room.least_lost(nodes, sizes, after, self.problem.classes[each.pod_class].requests)
                 values[own], self.nodes[ways[own]] = -least, found
         self.counted.clear()

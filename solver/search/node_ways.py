@@ -102,7 +102,7 @@ class KeptWays:
         start, numbers = len(self.ways), self.numbers
         self.ways += found
         if len(self.totals) < len(self.ways):
-            self.totals = np.append(self.totals, np.zeros(len(self.ways), dtype=np.int64))
+            self.totals = np.append(self.totals, np.zeros(2 * len(self.ways) - start, dtype=np.int64))
         self.totals[start : len(self.ways)] = [numbers.setdefault(each.use.totals, len(numbers)) for each in found]
         return range(start, len(self.ways))
 
@@ -111,19 +111,20 @@ class KeptWays:
         self.first[number], self.count[number] = found.start, len(found)
 
     def room_after(self, expected: ExpectedRoom, numbers: Amounts) -> Floats:
-        """Count by way (row) and expected kind the pods that devices have room for then."""
+        """Count by expected kind (row) and way the pods that devices have room for then."""
         if self.table is not expected.table:
             self.table = expected.table
             self.room, self.has_room = np.zeros((0, len(self.table.kinds))), np.zeros(0, dtype=np.bool_)
-        missing = len(self.totals) - len(self.has_room)
-        if missing:
+        if len(self.has_room) < len(self.ways):
+            missing = 2 * len(self.ways) - len(self.has_room)
             self.room = np.append(self.room, np.zeros((missing, self.room.shape[1])), axis=0)
             self.has_room = np.append(self.has_room, np.zeros(missing, dtype=np.bool_))
         groups = expected.problem.layout.groups
         for number in numbers[~self.has_room[numbers]].tolist():
-            way = self.ways[number]
-            self.room[number], self.has_room[number] = expected.by_devices(groups[way.group], way.after), True
-        return self.room[numbers]
+            if not self.has_room[number]:
+                way = self.ways[number]
+                self.room[number], self.has_room[number] = expected.by_devices(groups[way.group], way.after), True
+        return np.ascontiguousarray(self.room.take(numbers, axis=0).T)
 
 
 @dataclass(slots=True, eq=False)
@@ -267,10 +268,8 @@ class _Enumeration:
         for each in choices[len(counts) :]:
             if not attempt.step():
                 return
-            most = min(attempt.ledger.most(each.device, line.demand), needed)
-            if each.equal >= 0:
-                most = min(most, counts[each.equal])
-            for count in range(most, 0, -1):
+            most = needed if each.equal < 0 else min(needed, counts[each.equal])
+            for count in range(min(attempt.ledger.most(each.device, line.demand), most) if most else 0, 0, -1):
                 before = attempt.ledger.checkpoint()
                 attempt.ledger.take(each.device, line.demand, count)
                 yield from self._line(line, choices, (*counts, count))

@@ -194,7 +194,7 @@ def look_at_expected(problem: Problem) -> tuple[list[int], ...]:
         worth,
         *room.counts().by_devices.tolist(),
         *room.counts().values.tolist(),
-        room.counts().nodes.tolist(),
+        room.counts().nodes,
         room.lost_to((("cpu", 1000),)).tolist(),
     )
 

@@ -1,6 +1,6 @@
 """The level `expected-room`: pods leave the room that expected pods need."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import pytest
@@ -8,7 +8,7 @@ import pytest
 from solver import SolverCache, solution, solve
 from solver.arrays import Amounts, Floats
 from solver.domain import EXPECTED_ROOM, SPREAD, Claim, ExpectedPod, Policy
-from solver.problem.expected_room import ExpectedRoom
+from solver.problem.expected_room import ExpectedRoom, ExpectedTable
 from solver.problem.problem import Problem
 from solver.problem.requests.expected_kinds import ExpectedKindsCache
 from solver.search import exhaustive, node_ways
@@ -170,13 +170,18 @@ def test_what_is_expected_is_described_once_for_a_policy_and_its_device_classes(
 
 
 def test_from_one_pod_to_the_next_only_nodes_that_changed_are_counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted, fitting = list[int](), ExpectedRoom.by_resources
+    counted, fits, fitting = list[int](), ExpectedRoom.fits, ExpectedTable.fitting
 
-    def by_resources(self: ExpectedRoom, nodes: Amounts) -> Floats:
+    def of_nodes(self: ExpectedRoom, nodes: Amounts, by_devices: Floats) -> Floats:
         counted.append(len(nodes))
-        return fitting(self, nodes)
+        return fits(self, nodes, by_devices)
 
-    monkeypatch.setattr(ExpectedRoom, "by_resources", by_resources)
+    def of_node(self: ExpectedTable, by_devices: Sequence[int], free: Sequence[int]) -> list[int]:
+        counted.append(1)
+        return fitting(self, by_devices, free)
+
+    monkeypatch.setattr(ExpectedRoom, "fits", of_nodes)
+    monkeypatch.setattr(ExpectedTable, "fitting", of_node)
     full, open_ = {f"full-{at}": 4 for at in range(30)}, {f"open-{at}": 1 for at in range(5)}
     snapshot = b.snapshot(*two_nodes(None, **full, **open_), b.claim("c"), b.claim("d"))
     policy, cache = expecting(kind(count=2), kind(cpu=8)), SolverCache()

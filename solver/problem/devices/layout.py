@@ -10,7 +10,7 @@ Everything that can run out is a budget of whole units: free devices of a type, 
 know of a device only what it takes of budgets.
 """
 
-from collections.abc import Hashable, Mapping, MutableMapping
+from collections.abc import Hashable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -212,6 +212,8 @@ class DeviceLayout:
     """Kept answers of the greedy (`greedy.device_fit`), by components and the node's condition."""
     expected: list[Any] = field(default_factory=list)
     """For the expected kinds of some policies, how many pods nodes have room for (`problem.expected_room`)."""
+    device_keys: tuple[Sequence[Any], dict[int, Any]] = field(default_factory=lambda: ((), {}))
+    """Kept keys of node equivalence, and the kinds of nodes that number them (`Problem.device_keys`)."""
     counter_place: dict[CounterId, tuple[int, int]] = field(default_factory=dict)
     """Counter → node (-1: cluster-wide) and budget index."""
 

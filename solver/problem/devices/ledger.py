@@ -90,7 +90,7 @@ class DeviceLedger:
         changes = [(entry, -1) for each in gone for entry in _entries(inventory, each)]
         changes += [(entry, 1) for each in added for entry in _entries(inventory, each)]
         if not changes:
-            return replace(self, touched=_NOTHING)
+            return self if self.touched is _NOTHING else replace(self, touched=_NOTHING)
         alone = [(entry.record, sign) for entry, sign in changes if entry.record >= 0 and entry.consumed is None]
         shares = [(entry.record, sign) for entry, sign in changes if entry.consumed is not None]
         sharers = _added(self.sharers, shares)
@@ -110,8 +110,9 @@ class DeviceLedger:
         if before.exclusive is not self.exclusive:
             records |= before.exclusive.keys() ^ self.exclusive.keys()
         if before.shared is not self.shared:
-            every = before.shared.keys() | self.shared.keys()
-            records |= {index for index in every if before.shared.get(index) != self.shared.get(index)}
+            records |= before.shared.keys() ^ self.shared.keys()
+            pairs = ((index, was, self.shared.get(index)) for index, was in before.shared.items())
+            records |= {index for index, was, now in pairs if was is not now and was != now}  # most are one object
         if before.drawn is not self.drawn:
             drawn = before.drawn.keys() | self.drawn.keys()
             counters = frozenset(each for each in drawn if before.drawn.get(each) != self.drawn.get(each))

@@ -42,8 +42,9 @@ class SelectorResults(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True, eq=False)
 class _Kept:
-    """Results of some selectors, by the identity of the slice."""
+    """Results of some selectors, whose texts have `size` bytes, by the identity of the slice."""
 
+    size: int
     slices: dict[int, tuple[ResourceSlice, Matched]] = field(default_factory=dict)
     bytes: int = 0
     is_compiled: bool = False
@@ -130,17 +131,14 @@ class SliceCache:
     @property
     def bytes(self) -> int:
         """Estimate the bytes of selectors and results."""
-        return sum(bytes_of(key) + kept.bytes for key, kept in self._matched.items())
+        return sum([kept.size + kept.bytes for kept in self._matched.values()])
 
     def trim(self) -> None:
         """Forget least recently used selectors until the rest fits `most_bytes`."""
-        sizes = {key: bytes_of(key) + kept.bytes for key, kept in self._matched.items()}
-        total = sum(sizes.values())
-        for key in tuple(self._matched):
-            if total <= self.most_bytes:
-                return
-            total -= sizes[key]
-            del self._matched[key]
+        total = self.bytes
+        while total > self.most_bytes:
+            kept = self._matched.pop(next(iter(self._matched)))
+            total -= kept.size + kept.bytes
 
     def learned(self, slices: Sequence[ResourceSlice]) -> tuple[SelectorResults, ...]:
         """Return the results since the last call."""
@@ -163,7 +161,7 @@ class SliceCache:
             self._used(key).fresh.clear()
 
     def _used(self, key: Selectors) -> _Kept:
-        kept = self._matched.pop(key, None) or _Kept()
+        kept = self._matched.pop(key, None) or _Kept(bytes_of(key))
         self._matched[key] = kept
         return kept
 

@@ -1,7 +1,7 @@
 """Whether a pod starts, with all that must start with it: solved by greedy and search, in any changed cluster."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -142,6 +142,18 @@ class FeasibilityProbe:
         placed = Counter(problem.classes[each.pod_class].family for each in self._placed(problem)[0].choices)
         left = [position for family in problem.families for position in family[0].members[placed[family[0].index] :]]
         return any(problem.pod(position).id in waiting for position in (*left, *problem.rejected))
+
+    def starts_some(self, case: ProbeCase, pods: Collection[PodId]) -> bool:
+        """Whether one of some pods of a case starts; of equal pods the others come first."""
+        problem = self.prepare(case)
+        if not problem.classes:
+            return False
+        placed = Counter(problem.classes[each.pod_class].family for each in self._placed(problem)[0].choices)
+        for family in problem.families:
+            others = [each for each in family[0].members if problem.pod(each).id not in pods]
+            if placed[family[0].index] > len(others):
+                return True
+        return False
 
     def nodes_used(self, case: ProbeCase) -> tuple[str, ...]:
         """Name all nodes on which pods of a case start."""

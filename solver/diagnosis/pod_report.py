@@ -17,6 +17,7 @@ from solver.decide import solve
 from solver.diagnosis import conflict_model, counterfactuals, facts
 from solver.diagnosis.counterfactuals import Counterfactual
 from solver.diagnosis.feasibility_probe import FeasibilityProbe, NodeCases, ProbeCase, must_start_together
+from solver.diagnosis.rivals import Rivals
 from solver.diagnosis.whole_cluster import endings_needed, fewer_for_gang, rule_changes, transferred
 from solver.domain import (
     FITS_ALONE,
@@ -108,8 +109,6 @@ _MOST_GROUPS: Final = 12
 """Groups of nodes with conflict and changes; the others have counts only."""
 _MOST_CHANGES: Final = 3
 _MOST_WINNERS: Final = 10
-_MOST_RIVALS: Final = 64
-"""Other waiting pods that are tried after a change."""
 _CONTENDED: Final = "; other waiting pods may start first"
 
 
@@ -136,7 +135,10 @@ def explain_pod(
     waits = pod.id not in placed
     later = _after_plan(ProbeCase(snapshot, pod, protected), batch, plan)
     report = _PodReport(
-        ProbeCase(snapshot, pod, protected), later, FeasibilityProbe(policy, budget, cache), _rivals(batch, plan, later)
+        ProbeCase(snapshot, pod, protected),
+        later,
+        FeasibilityProbe(policy, budget, cache),
+        Rivals.of(batch, plan, snapshot, later),
     )
     is_stuck = waits and bool(reasons) and reasons[0].code not in FITS_ALONE
     report.seeks_changes = report.seeks_beside_room = is_stuck and bool(later.together)
@@ -174,15 +176,6 @@ def _after_plan(case: ProbeCase, batch: Batch, plan: Plan) -> ProbeCase:
     gangs = batch.gangs_of((case.pod, *together))
     after = case._replace(snapshot=later, protected=case.protected | claims, together=together, gangs=gangs)
     return after._replace(node_reservations=batch.node_reservations)
-
-
-def _rivals(batch: Batch, plan: Plan, later: ProbeCase) -> Batch:
-    """Return the waiting pods that may take what is freed before a pod does: others of its priority or a higher one."""
-    own = {each.id for each in later.batch.pods}
-    waiting = {each.pod for each in plan.unplaced} - own
-    others = [each for each in batch.pods if each.id in waiting and each.priority >= later.pod.priority]
-    pods = tuple(others[:_MOST_RIVALS])
-    return Batch(pods=pods, gangs=batch.gangs_of(pods))
 
 
 def _is_proven(plan: Plan, pod: Pod) -> bool:
@@ -226,7 +219,7 @@ class _PodReport:
     case: ProbeCase
     later: ProbeCase
     probe: FeasibilityProbe
-    rivals: Batch
+    rivals: Rivals
     seeks_changes: bool = False
     seeks_beside_room: bool = False
     problem: Problem = field(init=False)
@@ -284,23 +277,14 @@ class _PodReport:
             node = self.probe.place(case) if case is not None else ""
             if case is not None and node:
                 reported.add(about)
-                is_contended = (each.change.frees and self._helps_rivals(case)) or self.probe.leaves_out(case)
+                is_contended = (each.change.frees and self.rivals.may_use(case, self.probe)) or self.probe.leaves_out(
+                    case
+                )
                 message = each.change.message + (_CONTENDED if is_contended else "")
                 yield NearestChange(message=message, node=each.node or node)
 
     def _in_cluster(self, each: _Candidate) -> ProbeCase:
         return each.change.case if each.small is None else transferred(each.change.case, each.small, self.later)
-
-    def _helps_rivals(self, case: ProbeCase) -> bool:
-        """Whether other pods that wait could use what a change frees: with devices the cpu of the pods that end."""
-        if not self.rivals.pods:
-            return False
-        first, *others = self.rivals.pods
-        held, left = self.later.claims(), case.snapshot
-        freed = {each.id for each in left.claims if each.allocation != held[each.id].allocation}
-        left = msgspec.structs.replace(left, pods=tuple(each for each in left.pods if freed.isdisjoint(each.claim_ids)))
-        alone = case._replace(snapshot=left, pod=first, together=tuple(others), gangs=self.rivals.gangs)
-        return bool(self.probe.nodes_used(alone))
 
     def _group(self, node: int) -> _Group:
         ways = [each for each in self.problem.classes if each.verdicts.allowed[node]]

@@ -5,7 +5,7 @@ A device uses up all of its values. Where each has one, the answer is exact; whe
 and a no is right. Without it a search would try every order of devices: k requests for v values fail v!/(v-k)! times.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from solver.domain import ConstraintKind
@@ -27,19 +27,32 @@ def can_differ(wanted: Sequence[tuple[int, Collection[object]]]) -> bool:
 
 @dataclass(slots=True, eq=False)
 class _Matching:
-    """Values that requests have, each for one device; it grows by augmenting paths (Kuhn 1955)."""
+    """
+    Values that requests have, each for one device; it grows by augmenting paths (Kuhn 1955).
+
+    A path goes through requests, of which a claim has few: one that asks for all devices may have thousands of values.
+    """
 
     values: Sequence[Collection[object]]
     holder: dict[object, int] = field(default_factory=dict)
+    _unseen: list[Iterator[object]] = field(init=False)
+    """The values of each request that were not found to be held: one that is held stays so."""
 
-    def extend(self, request: int, seen: set[object]) -> bool:
+    def __post_init__(self) -> None:
+        """Begin with no value held."""
+        self._unseen = [iter(each) for each in self.values]
+
+    def extend(self, request: int, seen: set[int]) -> bool:
         """Give a request one value more, where others may change theirs; False where none is left."""
+        seen.add(request)
+        free = next((value for value in self._unseen[request] if value not in self.holder), None)
+        if free is not None:
+            self.holder[free] = request
+            return True
         for value in self.values[request]:
-            if value not in seen:
-                seen.add(value)
-                if value not in self.holder or self.extend(self.holder[value], seen):
-                    self.holder[value] = request
-                    return True
+            if self.holder[value] not in seen and self.extend(self.holder[value], seen):
+                self.holder[value] = request
+                return True
         return False
 
 

@@ -25,6 +25,12 @@ def test_a_matching_is_found_where_there_is_one(wanted: list[tuple[int, set[str]
     assert can_differ(wanted) == possible
 
 
+def test_a_request_for_all_of_thousands_of_devices_is_no_deep_recursion() -> None:
+    assert can_differ([(3_000, range(3_000))])
+    assert can_differ([(1_500, range(1_500)), (1_500, range(3_000))])
+    assert not can_differ([(1_500, range(2_000)), (1_500, range(2_000))])
+
+
 @given(st.lists(st.sets(st.sampled_from("pqr"), min_size=1, max_size=2).map(sorted), min_size=1, max_size=4), st.data())
 def test_there_is_an_option_where_devices_can_differ(attributes: list[list[str]], data: st.DataObject) -> None:
     count = data.draw(st.integers(1, len(attributes)))

@@ -42,7 +42,7 @@ def objections(store: ObjectStore, holds: HoldCache, hold: DeviceHold) -> Iterat
         waiting = [
             pod for name in nodes for pod in store.nominated_to.get(name, {}).values() if pod.priority >= hold.priority
         ]
-        leaving = {*hold.departing, *(uid for seat in beside.values() for uid in seat.hold.departing)}
+        leaving = {*hold.departing, *_leaving(beside.values())}
         stays = partial(_stays, leaving)
         yield tuple(dict.fromkeys(_misfits(store, (*beside.values(), *own), stays, waiting)))
 
@@ -85,12 +85,13 @@ def lost_seats(
     """
     readable = [seat for seat in _seats_near(holds, nodes, parts).values() if not seat.hold.invalid]
     for related in _related(store, readable):
-        yield from _lost_of(store, related)
+        # Pods may leave their room to places that are not looked at, and are on these nodes until then.
+        near = _seats_near(holds, (seat.place.node for seat in related), store.slice_index.parts_of(_devices(related)))
+        yield from _lost_of(store, related, _leaving(near.values()))
 
 
-def _lost_of(store: ObjectStore, seats: Sequence[Seat]) -> Iterator[tuple[Seat, str]]:
+def _lost_of(store: ObjectStore, seats: Sequence[Seat], leaving: Collection[str]) -> Iterator[tuple[Seat, str]]:
     ranked = sorted(seats, key=lambda seat: (-seat.hold.priority, seat.hold.name, seat.place.index))
-    leaving = {uid for seat in ranked for uid in seat.hold.departing}
 
     def is_seen(pod: Pod | None) -> bool:
         observed = store.pods.get(pod.id) if pod is not None else None
@@ -134,12 +135,17 @@ def unit_conflicts(store: ObjectStore, holds: HoldCache, unit: Unit) -> tuple[st
     nodes = (each.node for each in unit.placements)
     near = _seats_near(holds, nodes, store.slice_index.parts_of(devices))
     seats = [seat for key, seat in near.items() if key not in used and seat.hold.priority >= lowest]
-    leaving = {uid for hold in {seat.hold.key: seat.hold for seat in seats}.values() for uid in hold.departing}
+    leaving = _leaving(seats)
     found = list(_misfits(store, seats, partial(_stays, leaving))) if seats else []
     if not found:
         return ()
     anyway = set(_misfits(store, seats, lambda pod: _stays(leaving, pod) and (pod is None or pod.id not in own)))
     return tuple(f"room is held for other pods: {each}" for each in dict.fromkeys(found) if each not in anyway)
+
+
+def _leaving(seats: Iterable[Seat]) -> set[str]:
+    """Return the uids of the pods that leave their room to the holds of some places."""
+    return {uid for hold in {seat.hold.key: seat.hold for seat in seats}.values() for uid in hold.departing}
 
 
 def _stays(leaving: Collection[str], pod: Pod | None) -> bool:

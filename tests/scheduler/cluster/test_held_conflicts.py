@@ -36,6 +36,18 @@ def test_a_pod_comes_to_its_place_though_a_departing_pod_is_still_there(place: s
     assert all(each.startswith("room is held for other pods") for each in messages)
 
 
+def test_a_place_waits_for_pods_that_leave_their_room_to_another_hold() -> None:
+    """What has changed may be one of its devices, which says nothing of the other places on its node."""
+    leaver = running("leaver", "n1", cpu=6)
+    found = cluster_of(b.node("n1", cpu=8), b.gpu_slice("n1", count=2), leaver)
+    show(found, replace(h.hold("earlier", h.place("small", "n1", "gpu-1", cpu=2)), departing=(leaver.uid,)))
+    later = h.hold("later", h.place("large", "n1", "gpu-0", cpu=6))
+    assert list(objections(found.store, found.holds, later)) == [()]
+    show(found, later)
+    (device,) = later.places[0].devices
+    assert list(lost_seats(found.store, found.holds, (), (device.device,))) == []
+
+
 NAMES = ("n1", "n2")
 POOLS = {"n1": ("a", "b"), "n2": ("a", "b"), "fabric": ("a", "b", "c", "d"), "parts": ("a", "b", "c")}
 """Devices of each node, some of all nodes, and some of all nodes that draw on a counter which has enough for two."""

@@ -1,5 +1,8 @@
 """What others have of held room, and what a unit takes of it before the first write."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +17,8 @@ from tests.support import builders as b
 from tests.support import hold_builders as h
 from tests.support.cluster_builders import cluster_of, seen, show, unit
 from tests.support.preemption_cases import running
+
+Found = TypeVar("Found")
 
 
 def cluster(*waiting: Pod) -> Cluster:
@@ -87,23 +92,37 @@ def machines() -> list[Object]:
 def test_places_are_compared_with_what_they_have_in_common_and_nothing_is_missed(
     holds: list[list[HeldPlace]], made: list[HeldPlace], taken: list[tuple[str, str]], wanted: tuple[str, str]
 ) -> None:
-    """It is the same as with everything in their pools."""
+    """It is the same as with everything in their pools, where no place of those has lost its room before."""
     mirror = cluster_of(*machines(), *(h.hold(f"h{n}", *each, priority=n) for n, each in enumerate(holds)))
     for number, (device, pool) in enumerate(taken):
         mirror.apply(seen(b.held(f"c{number}", b.result("r", device, pool))))
         mirror.apply(seen(b.pod(f"p{number}", f"c{number}", node_name="n1")))
     pod, claim = b.pod("wants", "wanted"), b.claim("wanted")
     show(mirror, pod, claim)
-    mirror.assume(decided := unit(b.placement(pod, "n1"), b.claim_allocation(claim, b.result("r", *wanted))))
+    decided = unit(b.placement(pod, "n1"), b.claim_allocation(claim, b.result("r", *wanted)))
     every = [b.result("r", device, pool).device for pool, devices in POOLS.items() for device in devices]
 
-    def found() -> tuple[set[str], bool, bool]:
+    def lost() -> list[str]:
         parts = mirror.store.slice_index.parts_of(every)
-        lost = {seat.id for seat, _ in lost_seats(mirror.store, mirror.holds, NAMES, parts)}
-        against = any(objections(mirror.store, mirror.holds, h.hold("made", *made, priority=1)))
-        return lost, against, bool(unit_conflicts(mirror.store, mirror.holds, decided))
+        return sorted(seat.id for seat, _ in lost_seats(mirror.store, mirror.holds, NAMES, parts))
 
-    narrowed = found()
+    def against() -> bool:
+        return any(objections(mirror.store, mirror.holds, h.hold("made", *made, priority=1)))
+
+    def conflicts() -> bool:
+        return bool(unit_conflicts(mirror.store, mirror.holds, decided))
+
+    for each in same_in_pools(lost):
+        mirror.holds.lose(each, "others have it")
+    same_in_pools(against)
+    mirror.assume(decided)
+    same_in_pools(conflicts)
+
+
+def same_in_pools(ask: Callable[[], Found]) -> Found:
+    """Return an answer that is the same where everything in pools is compared."""
+    narrowed = ask()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SliceIndex, "parts_of", lambda _, devices: dict.fromkeys(each.pool_id for each in devices))
-        assert narrowed == found()
+        assert narrowed == ask()
+    return narrowed

@@ -19,8 +19,8 @@ from solver.domain import ConstraintKind
 from solver.problem.devices.layout import DeviceType, NodeGroup, State, type_at
 from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.problem import Part, Problem
-from solver.problem.requests import distinct_values
 from solver.problem.requests.component import Component, Line, Option
+from solver.problem.requests.distinct_values import LineValues, may_be_served
 from solver.problem.requests.remaining_options import are_complete
 from solver.solution import Pick, SharedChoice
 
@@ -121,8 +121,8 @@ class Singly:
 
     def picks(self) -> Iterator[Counts]:
         """Go through the ways to serve all lines, as long as there are steps left; each is taken while it is used."""
-        problem, group = self.attempt.problem, self.attempt.group
-        if not distinct_values.may_be_served(self.component, self.option, group, problem.layout, self._is_left):
+        left = LineValues(self.attempt.group, self.attempt.problem.layout, self._is_left)
+        if not may_be_served(self.component, self.option, left):
             return
         self.chosen = [[] for _ in self.option.lines]
         order = sorted(range(len(self.option.lines)), key=lambda i: (len(self.option.lines[i].types), i))
@@ -151,6 +151,7 @@ class Singly:
             self.attempt.ledger.rollback(before)
 
     def _is_left(self, each: int, demand: int) -> bool:
+        self.attempt.work -= 1
         device = type_at(self.attempt.problem.layout, self.attempt.group, each)
         return self.attempt.ledger.most(device, demand) > 0
 
@@ -301,7 +302,9 @@ def _by_preference(attempt: Attempt, options: tuple[Option, ...]) -> Iterator[in
 
 
 def _supply(attempt: Attempt, option: Option) -> int:
-    """Return what the devices are worth that an option could take."""
+    """Return what the devices are worth that an option could take; 0 where no step is left to try it."""
+    if attempt.work < 0:
+        return 0
     types = {(each, line.demand) for line in option.lines for each in line.types}
     attempt.work -= len(types)
     devices = [(type_at(attempt.problem.layout, attempt.group, each), demand) for each, demand in types]

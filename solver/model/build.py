@@ -26,8 +26,8 @@ from solver.model.victims import PotentialVictims
 from solver.problem.devices.layout import NodeGroup, type_at
 from solver.problem.node_arrays import pods_that_fit
 from solver.problem.problem import Part, PodClass, Problem, SharedClaim
-from solver.problem.requests import distinct_values
 from solver.problem.requests.component import Line, Option
+from solver.problem.requests.distinct_values import LineValues, may_be_served
 
 _UNLIMITED: Final = 1 << 20
 """How often at most what takes nothing, or nothing that runs out, can be had."""
@@ -142,10 +142,21 @@ def _served(variables: Variables, parts: tuple[Part, ...], cell: Cell) -> CellCa
 
 
 def _worked_out(variables: Variables, parts: tuple[Part, ...], cell: Cell) -> CellCapacity:
-    most, options = _UNLIMITED, []
+    most, options, ledger = _UNLIMITED, [], variables.ledger(cell.index)
+
+    def is_left(reference: int, demand: int) -> bool:
+        takes = variables.type_of(cell.index, reference).takes[demand]
+        return not takes or ledger.times(takes) > 0
+
+    left, times = LineValues(cell.group, variables.problem.layout, is_left), dict[int, int]()
     for part in parts:
+        component = variables.problem.requests.components[part.component]
         bounded = [
-            (index, option, _times_of_option(variables, part, option, cell))
+            (
+                index,
+                option,
+                _times_of_option(variables, cell, option, times) if may_be_served(component, option, left) else 0,
+            )
             for index, option in enumerate(variables.problem.options(part.component, cell.group))
             if not cell.is_site or variables.is_meant(part.component, option, cell)
         ]
@@ -157,17 +168,12 @@ def _worked_out(variables: Variables, parts: tuple[Part, ...], cell: Cell) -> Ce
     return CellCapacity(most, options)
 
 
-def _times_of_option(variables: Variables, part: Part, option: Option, cell: Cell) -> int:
-    """How often an option can be taken on a node of a cell at most."""
-    most = min((_times(variables, line, cell) for line in option.lines), default=_UNLIMITED)
-    component, ledger = variables.problem.requests.components[part.component], variables.ledger(cell.index)
-
-    def is_left(reference: int, demand: int) -> bool:
-        takes = variables.type_of(cell.index, reference).takes[demand]
-        return not takes or ledger.times(takes) > 0
-
-    can_differ = distinct_values.may_be_served(component, option, cell.group, variables.problem.layout, is_left)
-    return most if can_differ else 0
+def _times_of_option(variables: Variables, cell: Cell, option: Option, known: dict[int, int]) -> int:
+    """How often an option can be taken on a node of a cell at most; lines are `known` by identity: many have them."""
+    for line in option.lines:
+        if id(line) not in known:
+            known[id(line)] = _times(variables, line, cell)
+    return min((known[id(line)] for line in option.lines), default=_UNLIMITED)
 
 
 def _times(variables: Variables, line: Line, cell: Cell) -> int:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from solver.domain import ConstraintKind
+from solver.feasibility.device_attributes import AttributeName
 from solver.problem.devices.layout import DeviceLayout, NodeGroup, type_at
-from solver.problem.requests.component import Component, Option
+from solver.problem.requests.component import Component, Line, Option
 
 
 def can_differ(wanted: Sequence[tuple[int, Collection[object]]]) -> bool:
@@ -56,21 +57,40 @@ class _Matching:
         return False
 
 
-def may_be_served(
-    component: Component, option: Option, group: NodeGroup, layout: DeviceLayout, is_left: Callable[[int, int], bool]
-) -> bool:
-    """Whether the devices that an option takes can differ; `is_left` says of a type and a demand if one is left."""
-    for link in component.links:
-        if link.kind is not ConstraintKind.DISTINCT:
-            continue
-        wanted = []
-        for line in option.lines:
-            attribute = link.compared(line.request, line.alternative)
-            if attribute is not None:
-                position = layout.attributes.index(attribute)
-                types = (each for each in line.types if is_left(each, line.demand))
-                values = {v for each in types for v in type_at(layout, group, each).attributes[position]}
-                wanted.append((line.needed, values))
-        if not can_differ(wanted):
-            return False
-    return True
+@dataclass(slots=True, eq=False)
+class LineValues:
+    """
+    Values that devices of lines have which are left on a node; `is_left` says of a type and a demand if one is.
+
+    Options have lines in common, so each is looked at once.
+    """
+
+    group: NodeGroup
+    layout: DeviceLayout
+    is_left: Callable[[int, int], bool]
+    _known: dict[tuple[int, AttributeName], Collection[object]] = field(default_factory=dict)
+    """By the identity of the line: it has many types."""
+
+    def of(self, line: Line, attribute: AttributeName) -> Collection[object]:
+        """Return the values of an attribute; the line has to stay as long as this."""
+        key = (id(line), attribute)
+        if key not in self._known:
+            position = self.layout.attributes.index(attribute)
+            types = (type_at(self.layout, self.group, each) for each in line.types if self.is_left(each, line.demand))
+            self._known[key] = frozenset(value for each in types for value in each.attributes[position])
+        return self._known[key]
+
+
+def may_be_served(component: Component, option: Option, left: LineValues) -> bool:
+    """Whether the devices that an option takes can differ."""
+    return all(
+        can_differ(
+            [
+                (line.needed, left.of(line, attribute))
+                for line in option.lines
+                if (attribute := link.compared(line.request, line.alternative)) is not None
+            ]
+        )
+        for link in component.links
+        if link.kind is ConstraintKind.DISTINCT
+    )

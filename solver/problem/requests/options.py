@@ -24,6 +24,8 @@ MOST_OPTIONS: Final = 4096
 """The most options per component and group; preferred alternatives come first."""
 _DEAD_ENDS: Final = 32
 """Dead ends after which the search looks ahead at the remaining constraints before it branches."""
+_MOST_KNOWN: Final = 256
+"""Sets of types whose values are kept."""
 
 PayUnits = Callable[[int], None]
 """Takes the cost units of a step before it is done; raises `AllowanceSpentError` where too few are left."""
@@ -244,6 +246,7 @@ class Narrowing:
     table: OptionTable
     pay: PayUnits
     dead_ends: int = 0
+    _known: dict[tuple[int, int, int], Collection[object]] = field(default_factory=dict)
 
     def of(self, needs: Masks, chosen: Masks, covered: tuple[Covered, ...]) -> Iterator[Masks]:
         """Yield the candidates that each choice of values leaves; constraints that cover no request are skipped."""
@@ -323,13 +326,19 @@ class Narrowing:
         self.pay(1 + sum(len(table.values[number][source]) for _, source in covered) // 4)
         return can_differ(
             [
-                (
-                    needs[each] or table.supply(masks[each]),
-                    [value for value, mask in table.values[number][source].items() if mask & masks[each]],
-                )
+                (needs[each] or table.supply(masks[each]), self._values(number, source, masks[each]))
                 for each, source in covered
             ]
         )
+
+    def _values(self, number: int, source: int, mask: int) -> Collection[object]:
+        """Return the values that types have; many choices leave the same types to a request."""
+        key = (number, source, mask)
+        if key not in self._known:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = [value for value, types in self.table.values[number][source].items() if types & mask]
+        return self._known[key]
 
     def _may_go_on(self, asked: tuple[Masks, Masks], masks: list[int], links: tuple[tuple[int, Covered], ...]) -> bool:
         """Whether each remaining constraint by itself leaves enough devices."""

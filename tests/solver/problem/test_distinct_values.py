@@ -6,13 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solver.greedy.device_fit import Attempt, Singly
+from solver.domain import SearchParams
+from solver.greedy.device_fit import Attempt, Condition, Singly, serve
 from solver.model.build import most_served
 from solver.problem.devices.node_ledger import NodeLedger
 from solver.problem.requests.distinct_values import can_differ
 from tests.solver.problem.test_options import ROOT, cards, ways
 from tests.support import builders as b
 from tests.support import solver_problems as s
+from tests.support.calls import counted
 
 VALUES = st.sets(st.sampled_from("pqrst"))
 WANTED = st.lists(st.tuples(st.integers(1, 2), VALUES), min_size=1, max_size=3)
@@ -76,3 +78,30 @@ def test_what_is_left_of_a_node_may_not_differ(used: tuple[str, ...], most: int)
     assert (found is not None) == bool(most)
     assert most or attempt.steps == 100
     assert most_served(problem, problem.classes[0], 0) == most
+
+
+def test_options_have_lines_in_common_and_no_search_looks_at_more_types_than_it_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Thousands of ways to take three pairs, each of one value, of devices that have too few roots left."""
+    pairs = [b.match("x.io/numa", f"r{pair}", f"r{pair + 1}") for pair in (0, 2, 4)]
+    wanted = b.claim("c", *(b.request(f"r{at}") for at in range(6)), constraints=(b.distinct(ROOT), *pairs))
+    values: list[dict[str, b.Attribute]] = [{ROOT: f"p{at // 2}", "x.io/numa": at % 16} for at in range(128)]
+    cards = b.resource_slice("n1", *(b.device(f"d{at}", attributes=each) for at, each in enumerate(values)))
+    others = [b.held(f"used-{at}", b.result("r", f"d{at}", "n1"), node_name="n1") for at in range(10, 128)]
+    problem = s.problem(b.node("n1"), cards, b.gpu_class(), wanted, others, pods=[b.pod("p", "c")])
+    (part,) = problem.classes[0].parts
+    options = problem.options(part.component, problem.group(0))
+    of_lines = {id(line): len(line.types) for option in options for line in option.lines}
+    assert len(options) > 1_000
+
+    looks = counted(monkeypatch, NodeLedger, "times")
+    assert not most_served(problem, problem.classes[0], 0)
+    assert len(looks) <= 2 * sum(of_lines.values())
+
+    lazy, looks = (
+        s.with_params(problem, SearchParams(greedy_device_types=500)),
+        counted(monkeypatch, NodeLedger, "most"),
+    )
+    assert serve(lazy, (part,), Condition(0, problem.available.states[0], (), is_unused=False)) is None
+    assert len(looks) <= 600

@@ -57,8 +57,10 @@ def updated_layout(
         counter_place=before.counter_place.copy(),
         options={},
         served={},
+        serving={},
         fits={},
         expected=[],
+        device_keys=((), {}),
         partitions=_of_others(before.partitions, nodes),
     )
     for counter in (counter for record in (*old, *new) for counter, _ in record.counters):

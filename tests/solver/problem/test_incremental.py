@@ -35,8 +35,10 @@ def look(problem: Problem) -> dict[str, object]:
         "options",
         "ways",
         "served",
+        "serving",
         "fits",
         "expected",
+        "device_keys",
         "partitions",
         "groups",
         "wide_types",
@@ -135,6 +137,23 @@ def test_a_value_that_devices_of_all_nodes_have_becomes_no_label(value: str, gro
 
     assert prepare(after, batch, Policy(), engine).layout.group_of == groups
     assert look(prepare(after, batch, Policy(), engine)) == look(prepare(after, batch, Policy(), SolverCache()))
+
+
+def test_a_changed_layout_keeps_no_answer_by_group() -> None:
+    """Groups are numbered anew; what both layouts have in common says nothing of groups."""
+    engine, (slices, batch) = SolverCache(), _cluster("aab", "ccd")
+    snapshot = _snapshot(slices)
+    before = prepare(snapshot, batch, Policy(), engine).layout
+    after = prepare(
+        _changed(snapshot, 0, lambda device: with_attribute(device, ROOT, "z")), batch, Policy(), engine
+    ).layout
+    names = {each.name for each in dataclasses.fields(DeviceLayout)}
+    wide = {"wide_types", "wide_members", "wide_nodes", "wide_budgets", "sites"}
+    assert after is not before
+    assert {each for each in names if getattr(after, each) is getattr(before, each)} == {
+        *("attributes", "charged", "labelled", "ways"),
+        *wide,
+    }
 
 
 def test_an_attribute_with_a_list_is_no_label_on_any_node() -> None:

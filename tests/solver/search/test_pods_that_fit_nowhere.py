@@ -5,9 +5,10 @@ from itertools import combinations
 
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from solver import solve
-from solver.domain import Batch, Budget, Constraint, Policy, SearchParams, SearchStatus
+from solver.domain import Batch, Budget, Constraint, Policy, ResourceSlice, SearchParams, SearchStatus
 from solver.engines import cpsat
 from solver.problem.prepare import prepare
 from solver.problem.solver_cache import SolverCache
@@ -72,6 +73,30 @@ def test_a_kind_of_node_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         solve(*situation, Policy(), PATIENT, cache)
         assert len([form for form in forms if any(row.rule == HAS_PLACE for row in form.rows)]) == 1
+
+
+def test_what_was_impossible_before_a_slice_changed_is_asked_again() -> None:
+    """Four requests with different roots, and at first three roots: what is left is the same before and after."""
+    constraints = [b.distinct(ROOT, f"r{i}", f"r{j}") for i, j in combinations(range(4), 2)]
+    claim = b.claim(
+        "c", *(b.request(f"r{number}") for number in range(4)), constraints=[*constraints, b.match(INDEX, "r0")]
+    )
+    nodes = [b.node(name) for name in ("n0", "n1")]
+
+    def published(last: str) -> ResourceSlice:
+        kinds = [("a", 0), ("b", 0), ("c", 0), (last, 1)]
+        cards = [b.device(f"gpu-{at}", attributes={ROOT: root, INDEX: index}) for at, (root, index) in enumerate(kinds)]
+        return b.resource_slice("n0", *cards)
+
+    other = b.gpu_slice("n1", count=1)
+    before = b.snapshot(nodes, published("c"), other, b.gpu_class(), claim)
+    after = replace(before, slices=(published("d"), other))
+    cache, batch = SolverCache(), b.batch(b.pod("p", "c"))
+    allowed = []
+    for snapshot in (before, after):
+        problem = prepare(snapshot, batch, Policy(), cache)
+        allowed.append(bool(without_impossible(problem, NOTHING, PATIENT).classes[0].verdicts.allowed.any()))
+    assert allowed == [False, True]
 
 
 SITUATIONS = situations(

@@ -21,6 +21,7 @@ from solver.engines.cpsat import Effort, EngineStatus
 from solver.model import build, cells
 from solver.model.form import Expression, OutOfTimeError
 from solver.problem.problem import PodClass, Problem
+from solver.problem.requests.remaining_options import are_complete
 from solver.problem.rules_among_pods import PodRules
 from solver.rules.verdicts import NodeVerdicts
 from solver.solution import Solution
@@ -76,8 +77,12 @@ class _Questions:
 
     def _answer(self, pod_class: PodClass, node: int) -> _Answer:
         problem, group = self.problem, self.problem.group(node)
-        known: dict[Hashable, _Answer] = {} if group.wide else problem.layout.serving
-        parts = tuple((problem.requests.components[part.component], part.copies) for part in pod_class.parts)
+        components = [problem.requests.components[part.component] for part in pod_class.parts]
+        parts = tuple((each, part.copies) for each, part in zip(components, pod_class.parts, strict=True))
+        options = (problem.options(part.component, group) for part in pod_class.parts)
+        # Options that are not complete depend on what other nodes have left.
+        is_kept = not group.wide and all(map(are_complete, components, options))
+        known: dict[Hashable, _Answer] = problem.layout.serving if is_kept else {}
         key = (parts, group.index, problem.available.states[node])
         if key not in known:
             if self.left == 0 or self.budget.should_stop():

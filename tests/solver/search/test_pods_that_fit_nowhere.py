@@ -99,6 +99,19 @@ def test_what_was_impossible_before_a_slice_changed_is_asked_again() -> None:
     assert allowed == [False, True]
 
 
+def test_an_answer_by_some_of_the_options_is_not_kept() -> None:
+    """Of thousands of ways those are tried that suit what all nodes have left: another decision tries others."""
+    alternatives = [[b.alternative(f"a{place}", count=1) for place in range(8)] for _ in range(5)]
+    requests = [b.first_available(f"r{number}", *each) for number, each in enumerate(alternatives)]
+    cards = [b.device(f"gpu-{at}", attributes={ROOT: f"root-{min(at, 4)}"}) for at in range(8)]
+    claim = b.claim("c", *requests, constraints=[b.distinct(ROOT)])
+    used = b.held("used", b.result("r", "gpu-0", "n"), node_name="n")
+    devices = (b.resource_slice("n", *cards), b.gpu_class(), used)
+    problem = s.problem(b.node("n"), devices, claim, pods=[b.pod("p", "c")])
+    without_impossible(problem, NOTHING, PATIENT)
+    assert not problem.layout.serving
+
+
 SITUATIONS = situations(
     frozenset(Feature) - {Feature.SHARED_CLAIMS, Feature.ALLOCATED_CLAIMS, Feature.BROKEN_CLAIMS}, most_pods=2
 )

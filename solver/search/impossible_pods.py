@@ -5,7 +5,7 @@ The relaxation hardly sees constraints over several requests: it places half of 
 is proven, and the exact model and LNS look for places that are nowhere until the budget ends. So a model of one pod on
 one node asks each kind of node. Where all say no, the pods get no node: the solutions are the same.
 
-Answers are kept as long as the layout, by what the pod asks for and what the node has left.
+Answers are kept as long as the layout, by what the pod asks for and what the node and the cluster have left.
 """
 
 from collections.abc import Hashable, Iterator
@@ -81,9 +81,10 @@ class _Questions:
         parts = tuple((each, part.copies) for each, part in zip(components, pod_class.parts, strict=True))
         options = (problem.options(part.component, group) for part in pod_class.parts)
         # Options that are not complete depend on what other nodes have left.
-        is_kept = not group.wide and all(map(are_complete, components, options))
+        is_kept = all(map(are_complete, components, options))
         known: dict[Hashable, _Answer] = problem.layout.serving if is_kept else {}
-        key = (parts, group.index, problem.available.states[node])
+        # Devices of one node draw on counters of several, too.
+        key = (parts, group.index, problem.available.states[node], problem.available.wide_state)
         if key not in known:
             if self.left == 0 or self.budget.should_stop():
                 return _Answer.POSSIBLE

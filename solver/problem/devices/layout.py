@@ -207,7 +207,7 @@ class DeviceLayout:
     served: dict[Hashable, Any] = field(default_factory=dict)
     """Kept ways to serve a pod on one node (`search.node_ways`), by its components."""
     serving: dict[Hashable, Any] = field(default_factory=dict)
-    """Whether nodes can serve a pod at all (`search.impossible_pods`), by its components, group and state."""
+    """Whether nodes can serve a pod at all (`search.impossible_pods`), by its components, group and what is left."""
     fits: dict[Hashable, dict[Any, Any]] = field(default_factory=dict)
     """Kept answers of the greedy (`greedy.device_fit`), by components and the node's condition."""
     expected: list[Any] = field(default_factory=list)

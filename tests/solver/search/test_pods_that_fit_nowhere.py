@@ -112,6 +112,27 @@ def test_an_answer_by_some_of_the_options_is_not_kept() -> None:
     assert not problem.layout.serving
 
 
+def test_what_was_impossible_before_a_counter_of_several_nodes_came_free_is_asked_again() -> None:
+    """Two devices of each node, and units for two of all four."""
+    cards = [
+        b.device(f"d{at}", attributes={ROOT: f"r{at}"}, consumes={"set": {"units": 1}}, scope=b.scope(f"n{at // 2}"))
+        for at in range(4)
+    ]
+    pool = b.resource_slice("pool", *cards, at=b.scope(per_device=True), slice_count=2)
+    counters = {"set": {"units": 2}}
+    units = b.resource_slice("pool", name="units", counter_sets=counters, at=b.scope(all_nodes=True), slice_count=2)
+    claim = b.claim("c", b.request(count=2), constraints=[b.distinct(ROOT)])
+    used = b.held("used", b.result("r", "d2", "pool"), node_name="n1")
+    before = b.snapshot(b.node("n0"), b.node("n1"), pool, units, b.gpu_class(), claim, used)
+    after = replace(before, claims=tuple(each for each in before.claims if each.id != used.id))
+    cache, batch = SolverCache(), b.batch(b.pod("p", "c"))
+    allowed = []
+    for snapshot in (before, after):
+        problem = prepare(snapshot, batch, Policy(), cache)
+        allowed.append(bool(without_impossible(problem, NOTHING, PATIENT).classes[0].verdicts.allowed.any()))
+    assert allowed == [False, True]
+
+
 SITUATIONS = situations(
     frozenset(Feature) - {Feature.SHARED_CLAIMS, Feature.ALLOCATED_CLAIMS, Feature.BROKEN_CLAIMS}, most_pods=2
 )

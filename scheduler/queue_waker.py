@@ -50,9 +50,11 @@ class QueueWaker:
             followed = 0
             while self._waiting and followed < MOST_AT_ONCE:
                 first = self._waiting.popleft()
-                for each in ends_of(first) if isinstance(first, Seat) else (first,):
-                    followed += 1
-                    self._follow(each)
+                if isinstance(first, Seat):
+                    self._waiting.extendleft(reversed(tuple(ends_of(first))))
+                    continue
+                followed += 1
+                self._follow(first)
         finally:  # where one raises, the next ones have their turn all the same
             self.changed.set()
             if self._waiting:

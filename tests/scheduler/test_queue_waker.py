@@ -19,15 +19,15 @@ PLACES = 2000
 class CountingQueue(SchedulingQueue):
     """Notes what it is told."""
 
-    def __init__(self, defects: int = 0) -> None:
-        """So many calls raise."""
+    def __init__(self, defects: Collection[int] = ()) -> None:
+        """The calls of these numbers raise."""
         super().__init__(["dovetail"])
         self.told: list[str] = []
         self._defects = defects
 
     def wake(self, transition: Transition, heirs: Collection[Seat] = ()) -> None:
         self.told.append(transition.key)
-        if len(self.told) <= self._defects:
+        if len(self.told) in self._defects:
             raise ZeroDivisionError("a defect")
         super().wake(transition, heirs)
 
@@ -61,7 +61,7 @@ async def test_the_end_of_a_large_hold_is_followed_in_turns_to_the_last_place() 
 
 
 async def test_where_one_change_raises_the_next_ones_have_their_turn() -> None:
-    cluster, queue = Cluster(), CountingQueue(defects=1)
+    cluster, queue = Cluster(), CountingQueue(defects=(1,))
     waker = QueueWaker(cluster, queue, lambda: 0.0)
     nodes = [Change(kind=Kind.NODES, key=f"n{at}", value=b.node(f"n{at}")) for at in range(MOST_AT_ONCE + 10)]
     with pytest.raises(ZeroDivisionError):
@@ -71,3 +71,13 @@ async def test_where_one_change_raises_the_next_ones_have_their_turn() -> None:
     waker.wake(cluster.apply(Change(kind=Kind.NODES, key="later", value=b.node("later"))))
     await asyncio.sleep(0)
     assert queue.told == [*(each.key for each in nodes), "later"]
+
+
+async def test_where_the_claim_of_a_place_raises_its_pod_has_its_turn() -> None:
+    cluster, queue = Cluster(), CountingQueue(defects=(2,))
+    waker = QueueWaker(cluster, queue, lambda: 0.0)
+    cluster.apply(Change(kind=Kind.HOLDS, key="held", value=hold("held", place("p", "n", "gpu-0", cpu=1))))
+    with pytest.raises(ZeroDivisionError):
+        waker.wake(cluster.apply(Change(kind=Kind.HOLDS, key="held", value=None)))
+    await asyncio.sleep(0)
+    assert queue.told == ["held", *[f"{b.NAMESPACE}/held by held/0"] * 2]

@@ -346,9 +346,8 @@ class SolverCache:
             found, self._states = ClaimTracker.of(inventory, snapshot), []
             self._claim_tracker = found
         found.count(inventory, snapshot)
-        touched = found.ledger.touched
-        for each in self._states if any(touched) else ():
-            each.note(touched)
+        for each in self._states if any(found.ledger.touched) else ():
+            each.note(found.ledger.touched)
         return found
 
     def states(self, layout: DeviceLayout, inventory: Inventory, snapshot: Snapshot) -> DeviceStates:

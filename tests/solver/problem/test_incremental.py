@@ -37,6 +37,7 @@ def look(problem: Problem) -> dict[str, object]:
         "served",
         "serving",
         "fits",
+        "device_keys",
         "expected",
         "device_keys",
         "partitions",

@@ -39,7 +39,6 @@ def look(problem: Problem) -> dict[str, object]:
         "fits",
         "device_keys",
         "expected",
-        "device_keys",
         "partitions",
         "groups",
         "wide_types",

@@ -6,6 +6,7 @@ left, the cluster-wide budgets left and whether no device of it is in use. Equal
 `FitCache` keeps: a batch of thousands of pods on thousands of nodes asks a few dozen different questions.
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -296,15 +297,14 @@ def _by_preference(attempt: Attempt, options: tuple[Option, ...]) -> Iterator[in
     for _, equal in groupby(range(len(options)), key=lambda index: options[index].alternatives):
         indices = list(equal)
         if len(indices) > 1:
-            supplies = {index: _supply(attempt, options[index]) for index in indices}
-            indices.sort(key=lambda index: (supplies[index], index))
+            least = attempt.work // 2  # of many options some are compared, and work is left to try them
+            supplies = {index: _supply(attempt, options[index]) for index in indices if attempt.work > least}
+            indices.sort(key=lambda index: (supplies.get(index, math.inf), index))
         yield from indices
 
 
 def _supply(attempt: Attempt, option: Option) -> int:
-    """Return what the devices are worth that an option could take; 0 where no step is left to try it."""
-    if attempt.work < 0:
-        return 0
+    """Return what the devices are worth that an option could take."""
     types = {(each, line.demand) for line in option.lines for each in line.types}
     attempt.work -= len(types)
     devices = [(type_at(attempt.problem.layout, attempt.group, each), demand) for each, demand in types]

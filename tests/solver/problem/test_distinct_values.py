@@ -105,3 +105,13 @@ def test_options_have_lines_in_common_and_no_search_looks_at_more_types_than_it_
     )
     assert serve(lazy, (part,), Condition(0, problem.available.states[0], (), is_unused=False)) is None
     assert len(looks) <= 600
+
+
+def test_of_thousands_of_options_some_are_compared_and_one_is_taken() -> None:
+    pairs = [b.match("x.io/numa", f"r{pair}", f"r{pair + 1}") for pair in (0, 2, 4)]
+    wanted = b.claim("c", *(b.request(f"r{at}") for at in range(6)), constraints=(b.distinct(ROOT), *pairs))
+    values: list[dict[str, b.Attribute]] = [{ROOT: f"p{at}", "x.io/numa": at % 16} for at in range(128)]
+    cards = b.resource_slice("n1", *(b.device(f"d{at}", attributes=each) for at, each in enumerate(values)))
+    problem = s.problem(b.node("n1"), cards, b.gpu_class(), wanted, pods=[b.pod("p", "c")])
+    lazy = s.with_params(problem, SearchParams(greedy_device_types=2_000))
+    assert serve(lazy, problem.classes[0].parts, Condition(0, problem.available.states[0], (), is_unused=True))

@@ -70,7 +70,9 @@ def test_the_page_as_it_is_written(furnished: ControlPlane, tmp_path: Path, caps
     plane.kubectl("-n", NAMESPACE, "apply", "-f", "-", input=job)
     wait_until(lambda: len(placed(plane)) == 4)
     assert states_of(plane, "checked") == ["Ready"]
-    large = job.replace("checked", "large").replace("parallelism: 2", "parallelism: 9")
+    large = job.replace("checked", "large")
+    for field in ("parallelism", "completions"):
+        large = large.replace(f"{field}: 2", f"{field}: 9")
     plane.kubectl("-n", NAMESPACE, "apply", "-f", "-", input=large)
     wait_until(lambda: "quota for gpus in flavor default" in explained(plane, capsys))
     guide.end()

@@ -109,6 +109,11 @@ class PodClass:
         """How many pods it holds."""
         return len(self.members)
 
+    def first(self, count: int) -> "PodClass":
+        """Return the same class with its first pods only."""
+        members, sources, specials = self.members[:count], self.sources[:count], self.specials[:count]
+        return replace(self, members=members, sources=sources, specials=specials)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedClaim:

@@ -85,14 +85,7 @@ class _Dealing:
     def _served(self, node: int, counts: _Counts) -> list[Choice] | None:
         """Place so many pods of each class on one node, with the devices that the policy prefers."""
         number = dict(counts)
-        classes = [
-            replace(
-                each,
-                members=each.members[: number.get(each.index, 0)],
-                sources=each.sources[: number.get(each.index, 0)],
-            )
-            for each in self.problem.classes
-        ]
+        classes = [each.first(number.get(each.index, 0)) for each in self.problem.classes]
         part = replace(self.problem, classes=classes, rules=PodRules(reserved=self.problem.rules.reserved))
         variables = build.build(part, cells.single(part, [node]))
         if {index for index, _ in variables.pods} < number.keys():

@@ -119,10 +119,6 @@ class _Questions:
 
 def _alone(problem: Problem, pod_class: PodClass) -> Problem:
     """Return a problem of one pod, without rules between pods and without prices: answers hold for other ones, too."""
-    classes = [
-        replace(each, members=each.members[:size], sources=each.sources[:size], specials=each.specials[:size])
-        for each in problem.classes
-        for size in (int(each.index == pod_class.index),)
-    ]
+    classes = [each.first(int(each.index == pod_class.index)) for each in problem.classes]
     costs = replace(problem.costs, nodes=None)
     return replace(problem, classes=classes, shared=[], rules=PodRules(), costs=costs)

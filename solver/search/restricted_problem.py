@@ -79,10 +79,7 @@ def restricted(
     for each in (problem.classes[index] for rule in gangs for index in rule.classes):
         left[each.index] = each.size - released[each.family]
     sizes = [released[each.family] + left[each.index] for each in problem.classes]
-    classes = [
-        replace(each, members=each.members[:size], sources=each.sources[:size])
-        for each, size in zip(problem.classes, sizes, strict=True)
-    ]
+    classes = [each.first(size) for each, size in zip(problem.classes, sizes, strict=True)]
     outside = [choice for choice in solution.choices if choice.node not in inside]
     beside = Solution(outside, solution.shared)
     available = replace(problem.available, wide_state=_wide_left(problem, beside))

@@ -155,7 +155,7 @@ def test_what_a_departing_pod_leaves_is_held(world: World, start: Start) -> None
     world.delete_pod("leaving")
     wait_until(lambda: not any(each["metadata"]["name"].startswith("leaving-") for each in world.claims()))
 
-    world.pod("later")  # what is held wakes nobody else: only who is decided now is told of it
+    world.pod("later")  # held room wakes no other pod: only a pod that is decided now says RoomHeld
     wait_until(lambda: world.condition("later").get("reason") == "RoomHeld")
     labelled(world, "wanted", "train")
     wait_until(lambda: "wanted" in world.bound())

@@ -17,7 +17,7 @@ PLACES = 2000
 
 
 class CountingQueue(SchedulingQueue):
-    """Notes what it is told."""
+    """Notes its calls."""
 
     def __init__(self, defects: Collection[int] = ()) -> None:
         """The calls of these numbers raise."""

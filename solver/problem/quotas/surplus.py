@@ -25,7 +25,7 @@ def without_surplus(problem: Problem) -> Problem:
     if not rules.of_class and not rules.blocked:
         return problem
     room = dict(_room(problem))
-    classes = [_cut(each, room[each.family]) if each.family in room else each for each in problem.classes]
+    classes = [each.first(room[each.family]) if each.family in room else each for each in problem.classes]
     binding = _binding(classes, rules)
     quotas = replace(rules, of_class=_only(rules.of_class, binding), of_shared=_only(rules.of_shared, binding))
     return replace(problem, classes=classes, rules=replace(problem.rules, quotas=quotas))
@@ -53,11 +53,6 @@ def _most(ways: list[PodClass], rules: QuotaLimits, counts: QuotaCounts) -> Iter
         needed = min((each[limit.position] for each in least if each is not None), default=0)
         if needed and not limit.counts_nodes:
             yield limit.left // needed
-
-
-def _cut(pod_class: PodClass, most: int) -> PodClass:
-    members, sources, specials = pod_class.members[:most], pod_class.sources[:most], pod_class.specials[:most]
-    return replace(pod_class, members=members, sources=sources, specials=specials)
 
 
 def _binding(classes: list[PodClass], rules: QuotaLimits) -> Collection[int]:

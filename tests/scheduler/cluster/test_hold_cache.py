@@ -109,7 +109,7 @@ class HoldChanges(RuleBasedStateMachine):
         }
 
     def follow(self, before: Shown, transitions: tuple[Transition, ...]) -> None:
-        """Each place that closes is told once; a hold whose uid becomes known stays what it was."""
+        """Each place closes once; a hold keeps its places when its uid becomes known."""
         self.model.remember(self.cluster)
         after = self.open()
 

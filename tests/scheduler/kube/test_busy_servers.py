@@ -13,7 +13,7 @@ from scheduler.kube.errors import TooManyRequests
 
 
 class Busy:
-    """A server that puts off as many requests as it is told, each by a second."""
+    """A server that puts off its first requests, each by a second."""
 
     def __init__(self, times: int) -> None:
         self.times = times

@@ -109,7 +109,7 @@ def test_of_a_gang_only_the_member_on_the_failed_device_leaves() -> None:
 
 
 def test_a_device_that_is_to_go_is_left_by_all_its_pods_and_taken_by_none() -> None:
-    """Of another scheduler's pod it is said; the next device of the node failed, and nobody comes to it either."""
+    """The report names the pod of another scheduler; the next device of the node failed, so no pod comes to it."""
     held = [holder("a", "n0", "gpu-0"), holder("c", "n0", "gpu-2"), holder("d", "n1", "gpu-1")]
     snapshot = b.snapshot(*fleet(2, 3, *held))
     foreign = replace(snapshot.pods[0], id=PodId("default", "x"), uid="x", scheduler_name="default-scheduler")
